@@ -1,0 +1,102 @@
+# Mutirão. `make demo` shows it, `make test` tests it, `make help` lists the rest.
+# One non-recursive Makefile: a new file in src/<module>/ or tests/<module>/ is found by itself.
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+BUILD ?= build
+PREFIX ?= /usr/local
+CFLAGS ?= -O2 -g
+CC ?= cc
+OMPI_CC := $(CC)
+PKG := jansson libpcre2-8 libutf8proc hwloc libprotobuf-c
+ARCH := $(shell uname -m)
+
+# -ffp-contract=off and no -ffast-math: DESIGN section 1. tools/lint checks these flags.
+STD := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-math-errno -pthread
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
+INC := -Iinclude -I$(BUILD)/gen
+ALL_CFLAGS = $(STD) $(WARN) $(INC) $(PKG_CFLAGS) $(CFLAGS)
+PKG_CFLAGS := $(shell pkg-config --cflags $(PKG) 2>/dev/null)
+PKG_LIBS := $(shell pkg-config --libs $(PKG) 2>/dev/null)
+# MPI's include directory as a system one: its headers are not ours to warn about.
+MPI_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags-only-I ompi-c 2>/dev/null || mpicc -showme:compile 2>/dev/null))
+MPI_LIBS := $(shell pkg-config --libs ompi-c 2>/dev/null || mpicc -showme:link 2>/dev/null)
+BLAS_LIBS := $(shell pkg-config --libs openblas 2>/dev/null)
+BLAS_CFLAGS := $(shell pkg-config --cflags openblas 2>/dev/null)
+CYAML_LIBS := -lcyaml
+
+# Instruction sets by directory. Least CPU: x86-64-v3 or aarch64; cmd and launcher check it before anything runs.
+ifeq ($(ARCH),x86_64)
+ISA_ref := -mavx2 -mfma -mf16c -mbmi2
+ISA_avx2 := -mavx2 -mfma -mf16c -mbmi2
+ISA_avx512 := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+KERNEL_DIRS := ref avx2 avx512
+else
+KERNEL_DIRS := ref neon
+endif
+
+MODULES := base json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
+LIB_SRC := $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c)) $(foreach d,$(KERNEL_DIRS),$(wildcard src/kernel/$(d)/*.c))
+CMD_SRC := $(wildcard src/cmd/*.c)
+LAUNCHER_SRC := $(wildcard src/launcher/*.c)
+PROTO := $(wildcard src/wire/*.proto)
+PROTO_C := $(PROTO:src/wire/%.proto=$(BUILD)/gen/%.pb-c.c)
+PROTO_H := $(PROTO_C:.c=.h)
+obj = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(1))
+LIB_OBJ := $(call obj,$(LIB_SRC)) $(PROTO_C:$(BUILD)/gen/%.c=$(BUILD)/obj/gen/%.o)
+CMD_OBJ := $(call obj,$(CMD_SRC))
+LAUNCHER_OBJ := $(call obj,$(LAUNCHER_SRC))
+LIB := $(BUILD)/lib/libmutirao.a
+TEST_SRC := $(wildcard tests/*/test_*.c)
+TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+LIBS = $(PKG_LIBS) $(MPI_LIBS) $(BLAS_LIBS) -lm
+PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
+
+.PHONY: all
+all: $(LIB) $(PROGRAMS)
+
+$(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
+$(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
+$(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
+$(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
+$(BUILD)/obj/kernel/openblas%.o: EXTRA = $(BLAS_CFLAGS)
+$(BUILD)/obj/gen/%.o: WARN :=
+
+$(BUILD)/obj/%.o: src/%.c | $(PROTO_H)
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  CC    $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+$(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
+$(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h &: src/wire/%.proto
+	@mkdir -p $(@D)
+	$(Q)protoc-c --c_out=$(BUILD)/gen -Isrc/wire $<
+$(LIB): $(LIB_OBJ)
+	@mkdir -p $(@D)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(BUILD)/bin/mutirao-rank: $(CMD_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $(CMD_OBJ) $(LIB) $(LIBS)
+$(BUILD)/bin/mutirao: $(LAUNCHER_OBJ) $(LIB)
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $(LAUNCHER_OBJ) $(LIB) -ljansson -lprotobuf-c $(CYAML_LIBS)
+
+$(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  TEST  $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS)
+
+.PHONY: tests
+tests: $(TEST_BIN)
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

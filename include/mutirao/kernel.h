@@ -1,0 +1,167 @@
+/* kernel: packed weights and the arithmetic on them. Layer 2. `ref/` is the oracle in portable C; `avx2/`, `avx512/`
+ * and `neon/` overlay it and must equal it by memcmp. Nothing here is collective or threaded: the caller cuts the work
+ * by panels, tokens or heads and calls from its own threads. Recipes (DESIGN section 1) are stated at each function. */
+#ifndef MUTIRAO_KERNEL_H
+#define MUTIRAO_KERNEL_H
+
+#include "mutirao/base.h"
+#include "mutirao/tensor.h"
+
+enum {
+  MT_PANEL_ROWS = 16,   /* output rows that lie across SIMD lanes */
+  MT_CHAIN = 256,       /* elements of K of one chain of fused multiply-adds */
+  MT_KV_BLOCK = 64,     /* tokens of a KV block */
+  MT_KV_TILE = 16,      /* keys across lanes within a block */
+  MT_ATTN_SEGMENT = 512 /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+};
+
+/* ---- weights ------------------------------------------------------------------------------------------------- */
+
+/* A run of K that is quantized together: a weight block of the file cut at unit borders. */
+typedef struct mt_kblock {
+  uint32_t begin; /* first k, local to the matrix */
+  uint32_t len;   /* at most 32 (at most 16 for Q2_K, Q3_K, Q6_K) */
+} mt_kblock;
+
+/* This rank's slice [rows][cols] of a weight, packed in panels of 16 rows, K ascending, scales beside their block.
+ * Filled by mt_matrix_init; `data` is the caller's (mt_pages_alloc of data_bytes). */
+typedef struct mt_matrix {
+  mt_dtype type;      /* of the file */
+  size_t rows, cols;  /* this rank's; cols is K */
+  size_t k_begin;     /* K of the whole tensor at which this slice starts: anchors the file's blocks */
+  size_t n_panels;    /* ceil(rows / 16); lanes beyond rows are zero */
+  size_t n_units;     /* K is summed unit by unit (1 where column-parallel) */
+  uint32_t *unit;     /* [n_units + 1] borders in local K, ascending, from 0 to cols */
+  size_t n_blocks;    /* quantized types only */
+  mt_kblock *block;   /* [n_blocks] */
+  uint32_t *unit_block; /* [n_units + 1]: first block of each unit */
+  size_t panel_bytes; /* of packed data */
+  size_t data_bytes;  /* n_panels × panel_bytes */
+  uint8_t *data;      /* [n_panels][panel_bytes], 64-byte aligned */
+  int layout;         /* private to the kernels that packed it */
+} mt_matrix;
+
+typedef struct mt_kernels mt_kernels;
+
+/* Computes the layout; allocates only the small tables. unit [n_units + 1] is copied; NULL means one unit of all cols.
+ * MT_EUNSUPPORTED for a type without kernels. mt_matrix_fini frees the tables, not data. */
+int mt_matrix_init(mt_matrix *m, const mt_kernels *kn, mt_dtype type, size_t rows, size_t cols, size_t k_begin,
+                   const uint32_t *unit, size_t n_units, mt_err *e);
+void mt_matrix_fini(mt_matrix *m);
+/* Packs n_rows file-format rows as rows row_begin … of m. Row i starts at src + i × src_row_bytes, and there element
+ * `src_k` (which may lie inside a block) is this slice's k = 0. Several threads may pack different panels at once. */
+void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src, size_t src_row_bytes,
+                    size_t src_k);
+/* out [cols] = row `row` as f32 (the value that the file's bytes mean). Used for embedding rows. */
+void mt_matrix_row(const mt_matrix *m, size_t row, float *out);
+
+/* out [n] = file-format elements as f32; n a multiple of the type's block. All types with `weight`. */
+void mt_dequantize(mt_dtype type, const void *src, size_t n, float *out);
+
+/* ---- activations --------------------------------------------------------------------------------------------- */
+
+/* Input rows prepared for one block layout: f32 as they are, or for quantized weights 16-bit integers with a scale per
+ * block. Recipe: a = max |x| over the block; d = a / 32639; q = rint(x × (32639 / a)) (0 where a is 0); the scale is
+ * d. Grows as needed and is reused; zero-initialize, mt_act_free. */
+typedef struct mt_act {
+  size_t n_rows;
+  const float *x; /* f32 types: the caller's rows, not copied */
+  size_t ld_x;
+  size_t n_blocks, q_stride; /* quantized types */
+  int16_t *q;     /* [n_rows][q_stride] blocks one after the other, each padded with zeros to a multiple of 4 … */
+  int8_t *hi, *lo;/* the same as planes, where the kernels want them: q = 256·hi + lo */
+  float *scale;   /* [n_rows][n_blocks] */
+  int32_t *sum;   /* [n_rows][n_blocks] sums of q */
+  int block_elems, block_slots;
+  size_t cap_bytes;
+  void *mem;
+} mt_act;
+/* True if activations prepared for a serve b as well (same blocks, both quantized or both not). */
+bool mt_matrix_same_blocks(const mt_matrix *a, const mt_matrix *b);
+/* Makes room for n_rows rows for m's layout. MT_ENOMEM. Then mt_kernels.quantize fills rows, from any thread. */
+int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, size_t n_rows, mt_err *e);
+void mt_act_free(mt_act *a);
+
+/* ---- attention ------------------------------------------------------------------------------------------------- */
+
+typedef enum mt_kv_type { MT_KV_F16, MT_KV_F32, MT_KV_Q8 } mt_kv_type;
+
+/* A block holds MT_KV_BLOCK tokens of one KV head of one layer. K lies [block/16 tiles][head_dim][16 keys]; V lies
+ * [MT_KV_BLOCK][head_dim]. Q8 (K and V): signed bytes in the same order, then f32 scales [MT_KV_BLOCK] for K and for
+ * V; the scale is max |x| / 127 over head_dim, never over tokens. */
+size_t mt_kv_k_bytes(mt_kv_type type, size_t head_dim); /* of one block, a multiple of 64 */
+size_t mt_kv_v_bytes(mt_kv_type type, size_t head_dim);
+
+/* Result of one segment for one query: maximum, sum and unnormalised output. */
+typedef struct mt_attn_part {
+  float max, sum;
+  float *acc; /* [head_dim] */
+} mt_attn_part;
+
+/* ---- the table -------------------------------------------------------------------------------------------------- */
+
+struct mt_kernels {
+  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "openblas" */
+  bool exact;      /* false: bits may differ from ref (openblas) */
+
+  /* Prepares rows [row_begin, row_end) of a (reserved for m). No-op for f32 inputs. */
+  void (*quantize)(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+  /* out [row t][ld_out] for panels [panel_begin, panel_end) and rows [row_begin, row_end) of a: out[t·ld_out + r] =
+   * Σ_k w[r][k]·x[t][k]. Recipe, plain types: within a unit, for each MT_CHAIN of K counted from the unit's start a
+   * chain of fma from 0 in ascending k; the chains' sums are added in ascending order; so are the units'. Quantized:
+   * per block the exact integer dot i and f = fl(i); acc = fma(fl(d_w × d_a), f, acc), and for types with a minimum
+   * m_w then acc = fma(m_w, fl(d_a × fl(Σq)), acc); chains and units as above (a block belongs to the chain in which
+   * it begins). Rows of m beyond m->rows are not written. */
+  void (*gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a, size_t row_begin,
+               size_t row_end, float *out, size_t ld_out);
+  /* The row-parallel form: each unit's f32 sum p is rounded to the integer rint(p × 2^−exp[t]) (to nearest even) and
+   * added to acc[t·ld + r], which starts from what is there. exp is indexed like a's rows. Returns how many unit sums
+   * were NaN, infinite or at least 2^51 in magnitude as integers (nothing is added for those). */
+  int (*gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a, size_t row_begin,
+                    size_t row_end, const int *exp, int64_t *acc, size_t ld);
+
+  /* Σ x² over n: lane l (of 16) chains fma over elements l, l + 16, … ascending; lanes are then added as the fixed
+   * tree (l, l + 8), (l, l + 4), (l, l + 2), (l, l + 1). */
+  float (*sum_squares)(const float *x, size_t n);
+  /* out[i] = fl(fl(x[i] × r) × w[i]), r = 1 / sqrt(Σx²/n + eps) in f32 (IEEE division and square root). Returns the
+   * mean of squares Σx²/n. out may be x. w NULL: all ones. */
+  float (*rmsnorm)(const float *x, const float *w, size_t n, float eps, float *out);
+  /* Rotates pairs (d, d + n/2) of x, d < n/2: x0' = fma(x0, c, −fl(x1 × s)), x1' = fma(x1, c, fl(x0 × s)). */
+  void (*rope)(float *x, const float *cos, const float *sin, size_t n_rotary);
+  /* out[i] = silu(g[i]) × u[i]; silu(g) = g / (1 + exp(−g)). */
+  void (*silu_mul)(const float *g, const float *u, size_t n, float *out);
+  /* out[i] = gelu_tanh(g[i]) × u[i], 0.5 g (1 + tanh(√(2/π)(g + 0.044715 g³))), tanh through the same exp. */
+  void (*gelu_mul)(const float *g, const float *u, size_t n, float *out);
+  void (*add)(float *x, const float *y, size_t n);         /* x[i] = fl(x[i] + y[i]) */
+  void (*scale)(float *x, float a, size_t n);              /* x[i] = fl(x[i] × a) */
+  /* Own exp in f32, error below 1.5 ulp; 0 below −104, +inf above 88.8; the same bits everywhere. */
+  void (*exp)(const float *x, size_t n, float *out);
+
+  /* Rounds and stores token `slot` (0 … MT_KV_BLOCK − 1) of a block: k [head_dim], v [head_dim] f32. */
+  void (*kv_store)(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot, const float *k,
+                   const float *v);
+  /* One query against the keys [lo, hi) of one segment, hi − lo ≤ MT_ATTN_SEGMENT, positions counted from the
+   * segment's start; k_block/v_block are that segment's blocks in order. Recipe: s_j = fl(scale × Σ_d q_d k_jd), the
+   * sum one chain of fma over ascending d; max over [lo, hi); p_j = exp(s_j − max); sum: lane j mod 16 adds p_j in
+   * ascending order, then the fixed tree; acc_d = chain of fma(p_j, v_jd) over ascending j from 0. q8: k_jd and v_jd
+   * are fl(scale_j × byte). weight, where not NULL, receives p_j for j in [lo, hi) at weight[j] (for `trace`). */
+  void (*attend)(mt_kv_type type, size_t head_dim, const float *q, float scale, const void *const *k_block,
+                 const void *const *v_block, size_t lo, size_t hi, mt_attn_part *out, float *weight);
+  /* total ← total ⊕ part (the later segment): m = max; a = exp(total.max − m), b = exp(part.max − m);
+   * sum = fma(part.sum, b, fl(total.sum × a)); acc_d likewise. */
+  void (*attend_merge)(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
+  /* out_d = fl(acc_d / sum). */
+  void (*attend_finish)(size_t head_dim, const mt_attn_part *total, float *out);
+};
+
+/* The table for an instruction set: NULL or "auto" takes the best that this CPU has (the environment variable
+ * MUTIRAO_ISA is asked first), else by name. MT_EUNSUPPORTED, naming it, where the CPU lacks it or it is unknown. */
+int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e);
+/* Names of those that this CPU can run, best first, NULL-terminated; "openblas" is not among them. */
+const char *const *mt_kernels_names(void);
+/* A hash over every kernel of the table on fixed inputs: equal on all ranks, or they must not work together. */
+uint64_t mt_kernels_self_test(const mt_kernels *kn);
+/* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
+void mt_kernels_set_fp_control(void);
+
+#endif
