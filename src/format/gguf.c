@@ -9,9 +9,11 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers in the file are little-endian");
 
 enum {
-  STEP_BYTES = 65536,     /* the header has no length: it is read in steps as its parse goes on */
-  NAME_MAX_BYTES = 65535, /* the format's limit of a key */
-  KV_LEAST_BYTES = 13,    /* an entry of metadata: length, type, one byte */
+  STEP_LEAST_BYTES =
+      4096, /* the header has no length: it is read on as its parse goes on, in steps as */
+  STEP_MOST_BYTES = 65536, /* large as what is there, so that little is read beyond it */
+  NAME_MAX_BYTES = 65535,  /* the format's limit of a key */
+  KV_LEAST_BYTES = 13,     /* an entry of metadata: length, type, one byte */
   TENSOR_LEAST_BYTES = 24
 };
 
@@ -34,6 +36,10 @@ static uint64_t remaining(const cursor *c) {
   return end - c->pos;
 }
 
+static uint64_t clamp(uint64_t v, uint64_t low, uint64_t high) {
+  return v < low ? low : v > high ? high : v;
+}
+
 /* Moves on by n bytes, which are then in memory; *p (may be NULL) points at them until the next
  * call. */
 static int take(cursor *c, uint64_t n, const char *what, const unsigned char **p, mt_err *e) {
@@ -45,13 +51,15 @@ static int take(cursor *c, uint64_t n, const char *what, const unsigned char **p
         f->bytes > MT_GGUF_HEADER_MAX ? "beyond the limit of a header" : "the file ends before");
   if (c->pos + n > f->header.len) {
     uint64_t want = c->pos + n - f->header.len, left = f->bytes - f->header.len;
-    size_t step = (size_t)(want > STEP_BYTES ? want : left < STEP_BYTES ? left : STEP_BYTES);
-    if (mt_buf_reserve(&f->header, step))
+    uint64_t step = clamp(f->header.len, STEP_LEAST_BYTES, STEP_MOST_BYTES);
+    if (step > left) step = left;
+    if (step < want) step = want;
+    if (mt_buf_reserve(&f->header, (size_t)step))
       return mt_err_set(e, MT_ENOMEM, "%s: no memory for its header", f->path);
-    int rc =
-        mt_format_read_at(c->w, c->file, f->header.len, step, f->header.data + f->header.len, e);
+    int rc = mt_format_read_at(c->w, c->file, f->header.len, (size_t)step,
+                               f->header.data + f->header.len, e);
     if (rc) return rc;
-    f->header.len += step;
+    f->header.len += (size_t)step;
   }
   if (p) *p = (const unsigned char *)f->header.data + c->pos;
   c->pos += n;
