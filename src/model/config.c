@@ -1,4 +1,5 @@
 /* From config.json or GGUF metadata to an mt_model_config: the keys that all families share. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

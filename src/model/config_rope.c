@@ -1,5 +1,6 @@
 /* Rotary embeddings: what config.json and GGUF say of them, and the frequencies that follow. Frequencies are computed
  * with the roundings of transformers' float32 code (modeling_rope_utils), so that long positions agree with it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "model_impl.h"
