@@ -259,6 +259,13 @@ static int step(mt_engine *g, mt_err *e) {
 /* Gives up every request; their caches go with the next plan. */
 static void abandon(mt_engine *g) {
   g->plan.n_drop = 0;
+  while (g->queue) {
+    sequence *s = g->queue;
+    g->queue = s->next;
+    sequence_fini(s);
+    free(s);
+  }
+  g->tail = &g->queue;
   for (size_t i = 0; i < g->max_seqs; i++) {
     if (!g->seq[i].used) continue;
     g->plan.drop[g->plan.n_drop++] = (uint32_t)i;
@@ -267,13 +274,18 @@ static void abandon(mt_engine *g) {
   }
 }
 
+int mt_engine_step(mt_engine *g, bool *is_busy, mt_err *e) {
+  int rc = MT_OK;
+  admit(g);
+  if (busy(g)) rc = step(g, e);
+  if (rc) abandon(g);
+  *is_busy = busy(g);
+  return rc;
+}
+
 int mt_engine_run(mt_engine *g, mt_err *e) {
   int rc = MT_OK;
-  while (!rc && busy(g)) {
-    admit(g);
-    rc = step(g, e);
-  }
-  if (rc) abandon(g);
+  for (bool more = true; !rc && more;) rc = mt_engine_step(g, &more, e);
   return rc;
 }
 
