@@ -32,6 +32,7 @@ static bool has_avx512vnni(void) {
 /* Best first. */
 static const candidate CANDIDATES[] = {
 #if defined(__x86_64__)
+    {&mt_kernels_avx2, has_avx2},
 #endif
     {&mt_kernels_ref, always},
 };
