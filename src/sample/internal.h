@@ -18,6 +18,8 @@ static inline bool item_before(const item *a, const item *b) {
 void heap_sift(item *h, size_t n, size_t i, bool last);
 void heap_make(item *h, size_t n, bool last);
 item heap_pop(item *h, size_t *n, bool last);
+/* h [k] ← the first k of x [n], 1 ≤ k ≤ n, as a heap with the last of them on top. */
+void heap_select(item *h, size_t k, const item *x, size_t n);
 
 /* The softmax's maximum and its sum relative to it. */
 typedef struct norm {
@@ -63,7 +65,8 @@ void filter_min_p(scratch *w, double share);
 void filter_typical_p(scratch *w, double p);
 void filter_greedy(scratch *w);
 double scratch_entropy(const scratch *w, norm z); /* after scratch_softmax */
-/* The shortest prefix, by value descending, whose probabilities reach p: how many, and the last. After scratch_softmax. */
+/* The shortest prefix, by probability descending, that reaches p: how many, and the last as an index into cand with its
+ * probability. After scratch_softmax. */
 size_t scratch_nucleus(scratch *w, double p, item *last);
 
 #endif
