@@ -1,10 +1,12 @@
-/* Filters. Each finds the last token of a prefix of some total order, then keeps the prefix in one pass, so that the
- * candidates stay in ascending order of ids and nothing is sorted beyond the prefix. */
+/* Filters. Each finds the last token of a prefix of some total order, then keeps the prefix in one
+ * pass, so that the candidates stay in ascending order of ids and nothing is sorted beyond the
+ * prefix. */
 #include <string.h>
 
 #include "internal.h"
 
-/* Sums of probabilities reach p when they come this near: a p that the exact sum meets must not depend on rounding. */
+/* Sums of probabilities reach p when they come this near: a p that the exact sum meets must not
+ * depend on rounding. */
 static const double REACHED = 1e-12;
 
 /* How far from the entropy: `surprise − entropy` without sign. */
@@ -18,7 +20,8 @@ void filter_temperature(scratch *w, double temperature) {
     if (w->cand[i].logprob > max) max = w->cand[i].logprob;
   size_t kept = 0;
   for (size_t i = 0; i < w->n; i++) {
-    /* relative to the maximum, so that no temperature overflows upwards; what goes to −infinity has probability 0 */
+    /* relative to the maximum, so that no temperature overflows upwards; what goes to −infinity has
+     * probability 0 */
     double v = (w->cand[i].logprob - max) / temperature;
     if (v > -INFINITY) w->cand[kept++] = (item){w->cand[i].id, v};
   }
@@ -35,8 +38,8 @@ void filter_top_k(scratch *w, size_t k) {
   w->n = kept;
 }
 
-/* The heap [n] holds indices of candidates (which order ties as ids do) with what ranks them. Pops until their
- * probabilities reach p; returns the last that came off, and how many. */
+/* The heap [n] holds indices of candidates (which order ties as ids do) with what ranks them. Pops
+ * until their probabilities reach p; returns the last that came off, and how many. */
 static item prefix_end(scratch *w, size_t n, double p, size_t *count) {
   heap_make(w->heap, n, false);
   item last = {0, 0};

@@ -23,7 +23,8 @@ norm scratch_softmax(scratch *w) {
     for (size_t j = i; j < end; j++) block.sum += mt_exp64(w->cand[j].logprob - block.max);
     norm_merge(&total, block);
   }
-  for (size_t i = 0; i < w->n; i++) w->prob[i] = mt_exp64(w->cand[i].logprob - total.max) / total.sum;
+  for (size_t i = 0; i < w->n; i++)
+    w->prob[i] = mt_exp64(w->cand[i].logprob - total.max) / total.sum;
   return total;
 }
 

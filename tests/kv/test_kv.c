@@ -1,4 +1,5 @@
-/* The paged cache: bytes, growth, truncation, forks; a plain model of what every sequence must read; no rank differs. */
+/* The paged cache: bytes, growth, truncation, forks; a plain model of what every sequence must
+ * read; no rank differs. */
 #include "mt_test.h"
 #include "mutirao/kv.h"
 
@@ -11,21 +12,21 @@ static mt_kv *cache(const mt_kv_dims *d, size_t n_blocks, size_t max_seqs) {
   return kv;
 }
 
-/* The KV law: bytes per token = 2 · layers · KV heads · head size · bytes, and that is what is allocated. */
+/* The KV law: bytes per token = 2 · layers · KV heads · head size · bytes, and that is what is
+ * allocated. */
 static void test_law(void) {
   static const struct {
     mt_kv_dims d;
     size_t bytes_per_token;
   } table[] = {
-      {{30, 3, 64, MT_KV_F16}, 23040}, /* SmolLM2-135M */
+      {{30, 3, 64, MT_KV_F16}, 23040},   /* SmolLM2-135M */
       {{32, 8, 128, MT_KV_F16}, 131072}, /* Llama 3.1 8B: 128 KiB a token, 16 GiB at 131,072 */
-      {{28, 8, 128, MT_KV_F32}, 229376},
-      {{1, 1, 1, MT_KV_F16}, 4},
-      {{5, 7, 20, MT_KV_F32}, 5600},
+      {{28, 8, 128, MT_KV_F32}, 229376}, {{1, 1, 1, MT_KV_F16}, 4}, {{5, 7, 20, MT_KV_F32}, 5600},
   };
   for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
     const mt_kv_dims *d = &table[i].d;
-    size_t law = (size_t)2 * d->n_layers * d->n_kv_heads_local * d->head_dim * (d->type == MT_KV_F32 ? 4 : 2);
+    size_t law = (size_t)2 * d->n_layers * d->n_kv_heads_local * d->head_dim *
+                 (d->type == MT_KV_F32 ? 4 : 2);
     CU_ASSERT(law == table[i].bytes_per_token);
     CU_ASSERT(mt_kv_block_bytes(d) == MT_KV_BLOCK * law);
     mt_kv *kv = cache(d, 3, 1);
@@ -36,18 +37,23 @@ static void test_law(void) {
   CU_ASSERT(mt_kv_block_bytes(&q8) == (size_t)MT_KV_BLOCK * 2 * 2 * 3 * (64 + 4));
   const mt_kv_dims none = {30, 0, 64, MT_KV_F16};
   CU_ASSERT(mt_kv_block_bytes(&none) == 0);
-  CU_ASSERT(mt_kv_blocks_for(0) == 0 && mt_kv_blocks_for(1) == 1 && mt_kv_blocks_for(MT_KV_BLOCK) == 1);
-  CU_ASSERT(mt_kv_blocks_for(MT_KV_BLOCK + 1) == 2 && mt_kv_blocks_for(SIZE_MAX) == SIZE_MAX / MT_KV_BLOCK + 1);
+  CU_ASSERT(mt_kv_blocks_for(0) == 0 && mt_kv_blocks_for(1) == 1 &&
+            mt_kv_blocks_for(MT_KV_BLOCK) == 1);
+  CU_ASSERT(mt_kv_blocks_for(MT_KV_BLOCK + 1) == 2 &&
+            mt_kv_blocks_for(SIZE_MAX) == SIZE_MAX / MT_KV_BLOCK + 1);
 }
 
 static void test_refused(void) {
   mt_kv *kv = NULL;
   mt_err e = {0};
-  const mt_kv_dims d = {2, 2, 16, MT_KV_F16}, absurd = {UINT32_MAX, UINT32_MAX, UINT32_MAX, MT_KV_F32};
+  const mt_kv_dims d = {2, 2, 16, MT_KV_F16},
+                   absurd = {UINT32_MAX, UINT32_MAX, UINT32_MAX, MT_KV_F32};
   CU_ASSERT(mt_kv_block_bytes(&absurd) == SIZE_MAX);
   CU_ASSERT(mt_kv_new(&kv, &absurd, 1, 1, &e) == MT_ERANGE && kv == NULL);
   CU_ASSERT(mt_kv_new(&kv, &d, SIZE_MAX, 1, &e) == MT_ERANGE && kv == NULL);
-  CU_ASSERT(mt_kv_new(&kv, &(mt_kv_dims){1000, 1000, 4096, MT_KV_F32}, 1 << 16, 1, &e) == MT_ENOMEM && kv == NULL);
+  CU_ASSERT(mt_kv_new(&kv, &(mt_kv_dims){1000, 1000, 4096, MT_KV_F32}, 1 << 16, 1, &e) ==
+                MT_ENOMEM &&
+            kv == NULL);
   CU_ASSERT(strstr(e.msg, "bytes") != NULL);
   mt_kv_free(NULL);
   kv = cache(&d, 2, 2);
@@ -71,14 +77,16 @@ static void test_exhaustion(void) {
   CU_ASSERT(mt_kv_grow(kv, 0, 2 * MT_KV_BLOCK + 1, &e) == MT_OK && mt_kv_used_blocks(kv) == 3);
   CU_ASSERT(mt_kv_grow(kv, 1, 3 * MT_KV_BLOCK, &e) == MT_ERANGE && strstr(e.msg, "2 of 5") != NULL);
   CU_ASSERT(mt_kv_length(kv, 1) == 0 && mt_kv_free_blocks(kv) == 2);
-  CU_ASSERT(mt_kv_grow(kv, 0, SIZE_MAX, &e) == MT_ERANGE && mt_kv_length(kv, 0) == 2 * MT_KV_BLOCK + 1);
+  CU_ASSERT(mt_kv_grow(kv, 0, SIZE_MAX, &e) == MT_ERANGE &&
+            mt_kv_length(kv, 0) == 2 * MT_KV_BLOCK + 1);
   CU_ASSERT(mt_kv_grow(kv, 1, 2 * MT_KV_BLOCK, &e) == MT_OK && mt_kv_free_blocks(kv) == 0);
   CU_ASSERT(mt_kv_grow(kv, 0, 3 * MT_KV_BLOCK, &e) == MT_OK); /* room in its last block */
   CU_ASSERT(mt_kv_fork(kv, 0, 2, 1, &e) == MT_ERANGE && mt_kv_length(kv, 2) == 0);
   CU_ASSERT(mt_kv_fork(kv, 0, 2, MT_KV_BLOCK, &e) == MT_OK); /* shared: no block needed */
   CU_ASSERT(mt_kv_used_blocks(kv) == 5);
   mt_kv_truncate(kv, 2, 10);
-  CU_ASSERT(mt_kv_grow(kv, 2, 11, &e) == MT_ERANGE && mt_kv_length(kv, 2) == 10); /* would need a copy */
+  CU_ASSERT(mt_kv_grow(kv, 2, 11, &e) == MT_ERANGE &&
+            mt_kv_length(kv, 2) == 10); /* would need a copy */
   mt_kv_drop(kv, 1);
   CU_ASSERT(mt_kv_grow(kv, 2, 11, &e) == MT_OK && mt_kv_used_blocks(kv) == 4);
   mt_kv_drop(kv, 0);
@@ -89,13 +97,16 @@ static void test_exhaustion(void) {
 
 /* K and V of all blocks, layers and heads lie apart, aligned, inside the pool. */
 static void test_pointers(void) {
-  static const mt_kv_dims dims[] = {{3, 2, 64, MT_KV_F16}, {2, 3, 20, MT_KV_F32}, {2, 2, 32, MT_KV_Q8}};
+  static const mt_kv_dims dims[] = {
+      {3, 2, 64, MT_KV_F16}, {2, 3, 20, MT_KV_F32}, {2, 2, 32, MT_KV_Q8}};
   for (size_t c = 0; c < 3; c++) {
     const mt_kv_dims *d = &dims[c];
     enum { N = 4 };
     mt_kv *kv = cache(d, N, 2);
-    CU_ASSERT(mt_kv_grow(kv, 0, 2 * MT_KV_BLOCK, NULL) == MT_OK && mt_kv_grow(kv, 1, 2 * MT_KV_BLOCK, NULL) == MT_OK);
-    size_t kb = mt_kv_k_bytes(d->type, d->head_dim), vb = mt_kv_v_bytes(d->type, d->head_dim), tag = 0, bad = 0;
+    CU_ASSERT(mt_kv_grow(kv, 0, 2 * MT_KV_BLOCK, NULL) == MT_OK &&
+              mt_kv_grow(kv, 1, 2 * MT_KV_BLOCK, NULL) == MT_OK);
+    size_t kb = mt_kv_k_bytes(d->type, d->head_dim), vb = mt_kv_v_bytes(d->type, d->head_dim),
+           tag = 0, bad = 0;
     for (int pass = 0; pass < 2; pass++, tag = 0)
       for (size_t seq = 0; seq < 2; seq++)
         for (size_t b = 0; b < 2; b++)
@@ -117,18 +128,20 @@ static void test_pointers(void) {
   }
 }
 
-/* ---- against a plain model ---------------------------------------------------------------------------------------- */
+/* ---- against a plain model ------------------------------------------------------------------ */
 
 enum { SEQS = 6, BLOCKS = 14, LONGEST = 400 };
 
-/* What each sequence should hold: a number for each token. The cache keeps it as token t's first K element (f32). */
+/* What each sequence should hold: a number for each token. The cache keeps it as token t's first K
+ * element (f32). */
 typedef struct model {
   size_t len[SEQS];
   float token[SEQS][LONGEST];
 } model;
 
 static float *slot(const mt_kv *kv, size_t seq, size_t t, uint32_t layer, uint32_t head, bool v) {
-  char *at = v ? mt_kv_v(kv, seq, t / MT_KV_BLOCK, layer, head) : mt_kv_k(kv, seq, t / MT_KV_BLOCK, layer, head);
+  char *at = v ? mt_kv_v(kv, seq, t / MT_KV_BLOCK, layer, head)
+               : mt_kv_k(kv, seq, t / MT_KV_BLOCK, layer, head);
   return (float *)(void *)at + t % MT_KV_BLOCK;
 }
 
@@ -139,7 +152,8 @@ static size_t count_wrong(const mt_kv *kv, const model *m, const mt_kv_dims *d) 
     for (size_t t = 0; t < m->len[s]; t++)
       for (uint32_t l = 0; l < d->n_layers; l++)
         for (uint32_t h = 0; h < d->n_kv_heads_local; h++)
-          wrong += *slot(kv, s, t, l, h, false) != m->token[s][t] || *slot(kv, s, t, l, h, true) != -m->token[s][t];
+          wrong += *slot(kv, s, t, l, h, false) != m->token[s][t] ||
+                   *slot(kv, s, t, l, h, true) != -m->token[s][t];
   }
   return wrong;
 }
@@ -160,17 +174,20 @@ static void grow(mt_kv *kv, model *m, const mt_kv_dims *d, size_t s, size_t n, f
   m->len[s] = n;
 }
 
-/* The same random calls on ranks with 2, 1 and 0 heads: equal outcomes, lengths and counts of blocks at each step. */
+/* The same random calls on ranks with 2, 1 and 0 heads: equal outcomes, lengths and counts of
+ * blocks at each step. */
 static void test_model(void) {
   unsigned long long seed = mt_test_seed();
-  static const mt_kv_dims dims[] = {{2, 2, 4, MT_KV_F32}, {2, 1, 4, MT_KV_F32}, {2, 0, 4, MT_KV_F32}};
+  static const mt_kv_dims dims[] = {
+      {2, 2, 4, MT_KV_F32}, {2, 1, 4, MT_KV_F32}, {2, 0, 4, MT_KV_F32}};
   mt_kv *kv[3];
   static model m[3];
   float next[3] = {0};
   for (int r = 0; r < 3; r++) kv[r] = cache(&dims[r], BLOCKS, SEQS);
   size_t forks = 0, refused = 0;
   for (uint64_t step = 0; step < 3000; step++) {
-    size_t what = (size_t)(mt_uniform(seed, 0, step, 0) * 10), s = (size_t)(mt_uniform(seed, 0, step, 1) * SEQS);
+    size_t what = (size_t)(mt_uniform(seed, 0, step, 0) * 10),
+           s = (size_t)(mt_uniform(seed, 0, step, 1) * SEQS);
     size_t to = (size_t)(mt_uniform(seed, 0, step, 2) * SEQS);
     for (int r = 0; r < 3; r++) {
       size_t len = m[r].len[s], n = (size_t)(mt_uniform(seed, 0, step, 3) * (double)(len + 1));

@@ -1,5 +1,5 @@
-/* The sampler's laws: known percentages, options and their ranges, a naive reference at a real vocabulary's size,
- * history, seeds, errors, reports. */
+/* The sampler's laws: known percentages, options and their ranges, a naive reference at a real
+ * vocabulary's size, history, seeds, errors, reports. */
 #include <math.h>
 
 #include "mt_test.h"
@@ -17,7 +17,8 @@ static mt_sample_params neutral(void) {
   return p;
 }
 
-static uint32_t choose(mt_sampler *s, const mt_sample_params *p, const float *logits, uint64_t position) {
+static uint32_t choose(mt_sampler *s, const mt_sample_params *p, const float *logits,
+                       uint64_t position) {
   uint32_t id = UINT32_MAX;
   mt_err e = {0};
   int rc = mt_sampler_choose(s, p, logits, position, &id, NULL, &e);
@@ -26,7 +27,7 @@ static uint32_t choose(mt_sampler *s, const mt_sample_params *p, const float *lo
   return id;
 }
 
-/* ---- known numbers ---------------------------------------------------------------------------------------------- */
+/* ---- known numbers -------------------------------------------------------------------------- */
 
 static void test_percentages(void) {
   const double logits[] = {2, 1, 0.1};
@@ -35,7 +36,8 @@ static void test_percentages(void) {
   } table[] = {{1, {65.90, 24.24, 9.86}}, {0.5, {86.38, 11.69, 1.93}}, {2, {50.17, 30.43, 19.40}}};
   static const struct {
     double t, top;
-  } top[] = {{0.1, 100.0}, {0.3, 96.4}, {0.5, 86.4}, {0.7, 76.6}, {1, 65.9}, {1.5, 55.7}, {2, 50.2}};
+  } top[] = {{0.1, 100.0}, {0.3, 96.4}, {0.5, 86.4}, {0.7, 76.6},
+             {1, 65.9},    {1.5, 55.7}, {2, 50.2}};
   mt_sampler *s = sampler(3);
   mt_sample_params p = neutral();
   double prob[3];
@@ -97,7 +99,7 @@ static void test_greedy(void) {
   p.bias = ban;
   p.n_bias = 2;
   CU_ASSERT(mt_sampler_choose(s, &p, logits, 3, &id, &logprob, NULL) == MT_OK);
-  CU_ASSERT(id == 0); /* 7.5 */
+  CU_ASSERT(id == 0);                             /* 7.5 */
   CU_ASSERT(logprob == mt_logprob(logits, 5, 0)); /* of the logits as given */
   mt_sampler_free(s);
 }
@@ -117,7 +119,7 @@ static void test_bias(void) {
   mt_sampler_free(s);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static void check_range(const char *name, mt_sample_params p, bool legal) {
   mt_err e = {0};
@@ -133,15 +135,22 @@ static void test_params(void) {
     size_t at;
     double good[2], bad[2];
   } option[] = {
-#define OPTION(f, a, b, c, d) {#f, offsetof(mt_sample_params, f), {a, b}, {c, d}}
-      OPTION(temperature, 0, 100, -0.1, 101),       OPTION(top_p, 0, 1, -0.1, 1.1),
-      OPTION(min_p, 0, 1, -0.1, 1.1),               OPTION(typical_p, 0, 1, -0.1, 1.1),
-      OPTION(repetition_penalty, 0.01, 100, 0, -1), OPTION(presence_penalty, -2, 2, -101, 101),
+#define OPTION(f, a, b, c, d)                            \
+  {                                                      \
+#f, offsetof(mt_sample_params, f), {a, b }, { c, d } \
+  }
+      OPTION(temperature, 0, 100, -0.1, 101),
+      OPTION(top_p, 0, 1, -0.1, 1.1),
+      OPTION(min_p, 0, 1, -0.1, 1.1),
+      OPTION(typical_p, 0, 1, -0.1, 1.1),
+      OPTION(repetition_penalty, 0.01, 100, 0, -1),
+      OPTION(presence_penalty, -2, 2, -101, 101),
       OPTION(frequency_penalty, -2, 2, -101, 101),
   };
   for (size_t i = 0; i < sizeof option / sizeof option[0]; i++)
     for (int k = 0; k < 4; k++) {
-      const double value[] = {option[i].good[0], option[i].good[1], option[i].bad[0], option[i].bad[1]};
+      const double value[] = {option[i].good[0], option[i].good[1], option[i].bad[0],
+                              option[i].bad[1]};
       mt_sample_params p = neutral();
       memcpy((char *)&p + option[i].at, &value[k], sizeof value[k]);
       check_range(option[i].name, p, k < 2);
@@ -166,7 +175,8 @@ static void test_errors(void) {
   uint32_t id;
   CU_ASSERT(mt_sampler_new(&none, 0, &e) == MT_ERANGE && none == NULL);
   CU_ASSERT(mt_sampler_new(&none, (size_t)1 << 40, &e) == MT_ERANGE && none == NULL);
-  const float nan_logit[] = {1, 2, NAN, 0}, inf_logit[] = {1, INFINITY, 2, 0}, nothing[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+  const float nan_logit[] = {1, 2, NAN, 0}, inf_logit[] = {1, INFINITY, 2, 0},
+              nothing[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
   const float *bad[] = {nan_logit, inf_logit, nothing};
   for (int t = 0; t < 2; t++) {
     p.temperature = t;
@@ -176,7 +186,8 @@ static void test_errors(void) {
       CU_ASSERT(mt_top_logprobs(bad[i], 4, 2, (mt_candidate[2]){{0, 0}}) == MT_ENUMERIC);
     }
   }
-  CU_ASSERT(mt_sampler_choose(s, &p, nan_logit, 0, &id, NULL, &e) == MT_ENUMERIC && strstr(e.msg, "id 2") != NULL);
+  CU_ASSERT(mt_sampler_choose(s, &p, nan_logit, 0, &id, NULL, &e) == MT_ENUMERIC &&
+            strstr(e.msg, "id 2") != NULL);
   const float fine[] = {1, 2, -INFINITY, -INFINITY};
   const mt_logit_bias all[] = {{0, -INFINITY}, {1, -INFINITY}}, outside[] = {{4, 1}};
   p.bias = all;
@@ -184,10 +195,12 @@ static void test_errors(void) {
   CU_ASSERT(mt_sampler_choose(s, &p, fine, 0, &id, NULL, &e) == MT_ENUMERIC);
   p.bias = outside;
   p.n_bias = 1;
-  CU_ASSERT(mt_sampler_choose(s, &p, fine, 0, &id, NULL, &e) == MT_ERANGE && strstr(e.msg, "4") != NULL);
+  CU_ASSERT(mt_sampler_choose(s, &p, fine, 0, &id, NULL, &e) == MT_ERANGE &&
+            strstr(e.msg, "4") != NULL);
   p = neutral();
   p.top_p = 2;
-  CU_ASSERT(mt_sampler_choose(s, &p, fine, 0, &id, NULL, &e) == MT_ERANGE && strstr(e.msg, "top_p") != NULL);
+  CU_ASSERT(mt_sampler_choose(s, &p, fine, 0, &id, NULL, &e) == MT_ERANGE &&
+            strstr(e.msg, "top_p") != NULL);
   CU_ASSERT(mt_sampler_accept(s, 4, true) == MT_ERANGE);
   CU_ASSERT(isnan(mt_logprob(fine, 4, 4)));
   CU_ASSERT(mt_logprob(fine, 4, 2) == -INFINITY);
@@ -219,7 +232,7 @@ static void test_extremes(void) {
   mt_sampler_free(s);
 }
 
-/* ---- a naive reference ------------------------------------------------------------------------------------------- */
+/* ---- a naive reference ---------------------------------------------------------------------- */
 
 typedef struct ranked {
   double key;
@@ -239,8 +252,10 @@ static void naive_softmax(const double *y, size_t n, double *q) {
   for (size_t i = 0; i < n; i++) q[i] = exp(y[i] - max) / sum;
 }
 
-/* Keeps the shortest prefix by `key`, all sorted, of at most `most` tokens, whose probabilities reach p. */
-static void naive_prefix(double *y, const double *q, const double *key, size_t n, size_t most, double p) {
+/* Keeps the shortest prefix by `key`, all sorted, of at most `most` tokens, whose probabilities
+ * reach p. */
+static void naive_prefix(double *y, const double *q, const double *key, size_t n, size_t most,
+                         double p) {
   ranked *r = mt_malloc(n, sizeof *r);
   CU_ASSERT_FATAL(r != NULL);
   for (size_t i = 0; i < n; i++) r[i] = (ranked){key[i], i};
@@ -277,7 +292,8 @@ static void naive_chain(const mt_sample_params *p, double *y, size_t n, double *
   free(key);
 }
 
-static double gauss(unsigned long long seed, uint32_t stream, size_t i) { /* near enough: a sum of four */
+static double gauss(unsigned long long seed, uint32_t stream,
+                    size_t i) { /* near enough: a sum of four */
   double g = 0;
   for (uint32_t k = 0; k < 4; k++) g += mt_uniform(seed, stream, i, k) - 0.5;
   return g * 1.73;
@@ -291,7 +307,12 @@ static void test_large_vocabulary(void) {
       {.temperature = 0.8, .top_k = 50, .top_p = 0.95, .typical_p = 1, .min_p = 0.05},
       {.temperature = 1.3, .top_p = 0.9, .typical_p = 1},
       {.temperature = 0.7, .top_p = 1, .typical_p = 0.6, .temperature_last = true},
-      {.temperature = 2, .top_k = 100000, .top_p = 0.99, .typical_p = 0.97, .min_p = 1e-4, .temperature_last = true},
+      {.temperature = 2,
+       .top_k = 100000,
+       .top_p = 0.99,
+       .typical_p = 0.97,
+       .min_p = 1e-4,
+       .temperature_last = true},
       {.temperature = 1, .top_k = 1, .top_p = 1, .typical_p = 1},
   };
   double *x = mt_malloc(N, sizeof *x), *y = mt_malloc(N, sizeof *y), *q = mt_malloc(N, sizeof *q);
@@ -331,7 +352,8 @@ static void test_top_logprobs(void) {
   ranked *r = mt_malloc(N, sizeof *r);
   mt_candidate *top = mt_malloc(N, sizeof *top);
   CU_ASSERT_FATAL(x && r && top);
-  for (size_t i = 0; i < N; i++) x[i] = i % 10 == 3 ? -INFINITY : (float)(round(20 * gauss(seed, 0, i)) / 4);
+  for (size_t i = 0; i < N; i++)
+    x[i] = i % 10 == 3 ? -INFINITY : (float)(round(20 * gauss(seed, 0, i)) / 4);
   for (size_t i = 0; i < N; i++) r[i] = (ranked){(double)x[i], i};
   qsort(r, N, sizeof *r, by_key);
   const size_t ks[] = {0, 1, 2, 20, 2699, 2700, 2701, N};
@@ -369,10 +391,11 @@ static void test_softmax_blocks(void) {
       sum += t * mt_exp64(m - max);
     }
   }
-  for (uint32_t i = 0; i < N; i += 37) CU_ASSERT(mt_logprob(x, N, i) == ((double)x[i] - max) - mt_log64(sum));
+  for (uint32_t i = 0; i < N; i += 37)
+    CU_ASSERT(mt_logprob(x, N, i) == ((double)x[i] - max) - mt_log64(sum));
 }
 
-/* ---- history ----------------------------------------------------------------------------------------------------- */
+/* ---- history -------------------------------------------------------------------------------- */
 
 static void test_history(void) {
   const double logits[] = {2, 1, -1, 0};
@@ -435,7 +458,8 @@ static void test_history_large(void) {
   mt_sampler_free(s);
 }
 
-/* A model that loves to say again what it just said: greedy loops, and each penalty breaks the loop. */
+/* A model that loves to say again what it just said: greedy loops, and each penalty breaks the
+ * loop. */
 static void test_loop_broken(void) {
   enum { V = 50, STEPS = 200 };
   for (int which = 0; which < 4; which++) {
@@ -448,7 +472,8 @@ static void test_loop_broken(void) {
     uint32_t ids[STEPS], last = 0;
     for (uint64_t step = 0; step < STEPS; step++) {
       float logits[V];
-      for (uint32_t i = 0; i < V; i++) logits[i] = i == (last + 1) % 3 ? 5 : 4 - (float)((i * 7 + last) % V) / 20;
+      for (uint32_t i = 0; i < V; i++)
+        logits[i] = i == (last + 1) % 3 ? 5 : 4 - (float)((i * 7 + last) % V) / 20;
       ids[step] = last = choose(s, &p, logits, step);
       mt_sampler_accept(s, last, true);
     }
@@ -460,7 +485,7 @@ static void test_loop_broken(void) {
   }
 }
 
-/* ---- seeds ------------------------------------------------------------------------------------------------------- */
+/* ---- seeds ---------------------------------------------------------------------------------- */
 
 /* S7: the same seed twice gives the same; another seed, choice or position another. */
 static void test_seeds(void) {
@@ -491,7 +516,7 @@ static void test_seeds(void) {
   mt_sampler_free(s);
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------------------ */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 typedef struct stages {
   size_t n, kept[16], nucleus[16];
@@ -519,8 +544,16 @@ static void test_trace(void) {
   const mt_logit_bias bias[] = {{4, 0.5f}};
   mt_sampler *s = sampler(8);
   mt_sampler_accept(s, 0, true);
-  mt_sample_params p = {.temperature = 0.7, .top_k = 6, .top_p = 0.8, .min_p = 0.2, .typical_p = 0.95,
-                        .repetition_penalty = 1.2, .presence_penalty = 0.1, .bias = bias, .n_bias = 1, .seed = 5};
+  mt_sample_params p = {.temperature = 0.7,
+                        .top_k = 6,
+                        .top_p = 0.8,
+                        .min_p = 0.2,
+                        .typical_p = 0.95,
+                        .repetition_penalty = 1.2,
+                        .presence_penalty = 0.1,
+                        .bias = bias,
+                        .n_bias = 1,
+                        .seed = 5};
   for (uint64_t position = 0; position < 50; position++) {
     stages l = {0};
     const mt_sample_trace trace = {note, &l, 3};
@@ -531,12 +564,15 @@ static void test_trace(void) {
     CU_ASSERT(mt_sampler_choose(s, &p, logits, position, &want, &want_lp, NULL) == MT_OK);
     CU_ASSERT(id == want && lp == want_lp);
     const char *names[] = {
-        "logits logit_bias repetition_penalty presence_frequency temperature top_k typical_p top_p min_p",
-        "logits logit_bias repetition_penalty presence_frequency top_k typical_p top_p min_p temperature"};
+        "logits logit_bias repetition_penalty presence_frequency temperature top_k typical_p top_p "
+        "min_p",
+        "logits logit_bias repetition_penalty presence_frequency top_k typical_p top_p min_p "
+        "temperature"};
     CU_ASSERT_STRING_EQUAL(l.names, names[position & 1]);
     CU_ASSERT(l.kept[0] == 7 && l.kept[l.n - 1] <= 6);
     CU_ASSERT(l.top_id[0] == 0 && l.nucleus[0] >= 2 && l.nucleus[0] <= 7);
-    for (size_t i = 1; i < l.n; i++) CU_ASSERT(l.kept[i] <= l.kept[i - 1] && l.nucleus[i] <= l.kept[i]);
+    for (size_t i = 1; i < l.n; i++)
+      CU_ASSERT(l.kept[i] <= l.kept[i - 1] && l.nucleus[i] <= l.kept[i]);
   }
   stages l = {0};
   const mt_sample_trace trace = {note, &l, 3};
@@ -544,7 +580,8 @@ static void test_trace(void) {
   p = neutral();
   const float three[] = {2, 1, 0.1f, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY};
   CU_ASSERT(mt_sampler_choose_traced(s, &p, three, 0, &trace, &id, NULL, NULL) == MT_OK);
-  CU_ASSERT(l.n == 1 && fabs(l.top_prob[0] - 0.6590) < 1e-4 && fabs(l.entropy[0] - 0.84674) < 1e-5 && l.nucleus[0] == 2);
+  CU_ASSERT(l.n == 1 && fabs(l.top_prob[0] - 0.6590) < 1e-4 &&
+            fabs(l.entropy[0] - 0.84674) < 1e-5 && l.nucleus[0] == 2);
   p.temperature = 0;
   l = (stages){0};
   CU_ASSERT(mt_sampler_choose_traced(s, &p, three, 0, &trace, &id, NULL, NULL) == MT_OK && id == 0);
@@ -553,9 +590,10 @@ static void test_trace(void) {
   mt_sampler_free(s);
 }
 
-MT_TEST_MAIN("sample: sampler", {"percentages", test_percentages}, {"frequencies", test_frequencies},
-             {"draw", test_draw}, {"greedy", test_greedy}, {"bias", test_bias}, {"params", test_params},
-             {"errors", test_errors}, {"extremes", test_extremes}, {"large vocabulary", test_large_vocabulary},
-             {"top logprobs", test_top_logprobs}, {"softmax blocks", test_softmax_blocks}, {"history", test_history},
-             {"history, large", test_history_large}, {"loop broken", test_loop_broken}, {"seeds", test_seeds},
-             {"trace", test_trace})
+MT_TEST_MAIN("sample: sampler", {"percentages", test_percentages},
+             {"frequencies", test_frequencies}, {"draw", test_draw}, {"greedy", test_greedy},
+             {"bias", test_bias}, {"params", test_params}, {"errors", test_errors},
+             {"extremes", test_extremes}, {"large vocabulary", test_large_vocabulary},
+             {"top logprobs", test_top_logprobs}, {"softmax blocks", test_softmax_blocks},
+             {"history", test_history}, {"history, large", test_history_large},
+             {"loop broken", test_loop_broken}, {"seeds", test_seeds}, {"trace", test_trace})

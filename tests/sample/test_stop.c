@@ -1,9 +1,12 @@
-/* Stop strings: the same output however the bytes are cut; nothing leaks, nothing is lost. And verbatim repetition. */
+/* Stop strings: the same output however the bytes are cut; nothing leaks, nothing is lost. And
+ * verbatim repetition. */
 #include "mt_test.h"
 #include "mutirao/sample.h"
 
-/* Pushes text in pieces of `piece` bytes; the shown text into out. Returns the index of the stop found, or −1. */
-static int run(const char *const *stop, size_t n, const char *text, size_t len, size_t piece, bool flush, mt_buf *out) {
+/* Pushes text in pieces of `piece` bytes; the shown text into out. Returns the index of the stop
+ * found, or −1. */
+static int run(const char *const *stop, size_t n, const char *text, size_t len, size_t piece,
+               bool flush, mt_buf *out) {
   size_t lens[8];
   for (size_t i = 0; i < n; i++) lens[i] = strlen(stop[i]);
   mt_stop *m = NULL;
@@ -17,25 +20,30 @@ static int run(const char *const *stop, size_t n, const char *text, size_t len, 
   return found;
 }
 
-static void check(const char *const *stop, size_t n, const char *text, const char *want, int want_found) {
+static void check(const char *const *stop, size_t n, const char *text, const char *want,
+                  int want_found) {
   for (size_t piece = 1; piece <= strlen(text) + 1; piece++) {
     mt_buf out = {0};
     int found = run(stop, n, text, strlen(text), piece, true, &out);
     const char *got = out.len ? out.data : "";
     if (strcmp(got, want) || found != want_found)
-      printf("'%s' in pieces of %zu: '%s' (%d), want '%s' (%d)\n", text, piece, got, found, want, want_found);
+      printf("'%s' in pieces of %zu: '%s' (%d), want '%s' (%d)\n", text, piece, got, found, want,
+             want_found);
     CU_ASSERT(!strcmp(got, want) && found == want_found);
     mt_buf_free(&out);
   }
 }
-#define STOPS(...) (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
+#define STOPS(...) \
+  (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *)
 
 static void test_table(void) {
   check(STOPS("own fox"), "The quick brown fox", "The quick br", 0); /* S1 */
   check(STOPS("own fox"), "The quick brown fog", "The quick brown fog", -1);
-  check(STOPS("fox", "own fox"), "a brown fox", "a br", 1);       /* complete at the same byte: the longest */
+  check(STOPS("fox", "own fox"), "a brown fox", "a br",
+        1); /* complete at the same byte: the longest */
   check(STOPS("own fox", "fox"), "a brown fox", "a br", 0);
-  check(STOPS("quick brown fox", "brown"), "The quick brown fox", "The quick ", 1); /* complete first */
+  check(STOPS("quick brown fox", "brown"), "The quick brown fox", "The quick ",
+        1); /* complete first */
   check(STOPS("\n\n"), "a\nb\n\nc", "a\nb", 0);
   check(STOPS("aab"), "aaab", "a", 0); /* falls back to a border */
   check(STOPS("abab"), "abacabab", "abac", 0);
@@ -57,8 +65,16 @@ static void test_held(void) {
   CU_ASSERT_FATAL(mt_stop_new(&m, stop, len, 1, NULL) == MT_OK);
   static const struct {
     const char *piece, *shown;
-  } step[] = {{"The quick", "The quick"}, {" br", " br"}, {"own", ""}, {" f", ""}, {"og", "own fog"}, {"", ""},
-              {" o", " "},                {"o", "o"},     {"wn ", ""}, {"fox jumps", "o"}};
+  } step[] = {{"The quick", "The quick"},
+              {" br", " br"},
+              {"own", ""},
+              {" f", ""},
+              {"og", "own fog"},
+              {"", ""},
+              {" o", " "},
+              {"o", "o"},
+              {"wn ", ""},
+              {"fox jumps", "o"}};
   for (size_t i = 0; i < 9; i++) {
     mt_buf_clear(&out);
     CU_ASSERT(mt_stop_push(m, step[i].piece, strlen(step[i].piece), &out) == MT_OK);
@@ -66,8 +82,10 @@ static void test_held(void) {
     CU_ASSERT(!mt_stop_found(m, NULL));
   }
   mt_buf_clear(&out);
-  CU_ASSERT(mt_stop_push(m, "fox jumps", 9, &out) == MT_OK && out.len == 0 && mt_stop_found(m, NULL));
-  CU_ASSERT(mt_stop_push(m, "more", 4, &out) == MT_OK && mt_stop_flush(m, &out) == MT_OK && out.len == 0);
+  CU_ASSERT(mt_stop_push(m, "fox jumps", 9, &out) == MT_OK && out.len == 0 &&
+            mt_stop_found(m, NULL));
+  CU_ASSERT(mt_stop_push(m, "more", 4, &out) == MT_OK && mt_stop_flush(m, &out) == MT_OK &&
+            out.len == 0);
   mt_stop_reset(m);
   CU_ASSERT(!mt_stop_found(m, NULL));
   CU_ASSERT(mt_stop_push(m, "fox", 3, &out) == MT_OK && out.len == 3);
@@ -80,7 +98,8 @@ static void test_bad(void) {
   mt_err e = {0};
   const char *const stop[] = {"a", ""};
   const size_t len[] = {1, 0};
-  CU_ASSERT(mt_stop_new(&m, stop, len, 2, &e) == MT_EINVAL && m == NULL && strstr(e.msg, "2") != NULL);
+  CU_ASSERT(mt_stop_new(&m, stop, len, 2, &e) == MT_EINVAL && m == NULL &&
+            strstr(e.msg, "2") != NULL);
   mt_stop_free(NULL);
 }
 
@@ -136,18 +155,20 @@ static void test_repeat(void) {
     size_t p = periods[c], least = 4 * p;
     if (least < 32) least = (32 + p - 1) / p * p;
     for (size_t n = least - 1; n <= least + p; n++) {
-      for (size_t i = 0; i < 1000 + n; i++) ids[i] = i < 1000 ? 5000 + (uint32_t)i : (uint32_t)((i - 1000) % p);
+      for (size_t i = 0; i < 1000 + n; i++)
+        ids[i] = i < 1000 ? 5000 + (uint32_t)i : (uint32_t)((i - 1000) % p);
       CU_ASSERT(mt_repeat_find(ids, 1000 + n, &period, &times) == (n >= least));
       if (n >= least) CU_ASSERT(period == p && times == n / p);
     }
     ids[1000 + least - 2 < 3000 ? 1000 + least - 2 : 0] = 99999; /* one other id near the end */
     CU_ASSERT(!mt_repeat_find(ids, 1000 + least, &period, &times));
   }
-  for (size_t i = 0; i < 2000; i++) ids[i] = (uint32_t)(i % 257); /* longer than what is looked for */
+  for (size_t i = 0; i < 2000; i++)
+    ids[i] = (uint32_t)(i % 257); /* longer than what is looked for */
   CU_ASSERT(!mt_repeat_find(ids, 2000, NULL, NULL));
   for (size_t i = 0; i < 40; i++) ids[i] = 1;
   CU_ASSERT(mt_repeat_find(ids, 40, NULL, NULL));
 }
 
-MT_TEST_MAIN("sample: stop strings and repetition", {"table", test_table}, {"held back", test_held}, {"bad", test_bad},
-             {"random", test_random}, {"repetition", test_repeat})
+MT_TEST_MAIN("sample: stop strings and repetition", {"table", test_table}, {"held back", test_held},
+             {"bad", test_bad}, {"random", test_random}, {"repetition", test_repeat})
