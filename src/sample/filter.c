@@ -56,7 +56,7 @@ size_t scratch_nucleus(scratch *w, double p, item *last) {
   double least = p < 1 - 1e-9 ? 0.5 * (1 - p) / (double)w->n : 0;
   size_t n = 0, count;
   for (size_t i = 0; i < w->n; i++)
-    if (w->prob[i] >= least) w->heap[n++] = (item){(uint32_t)i, w->prob[i]};
+    if (w->prob[i] >= least) w->heap[n++] = (item){(uint32_t)i, w->cand[i].logprob};
   *last = prefix_end(w, n, p, &count);
   return count;
 }
@@ -68,8 +68,8 @@ void filter_top_p(scratch *w, double p) {
   scratch_nucleus(w, p, &last);
   size_t kept = 0;
   for (size_t i = 0; i < w->n; i++) {
-    item it = {(uint32_t)i, w->prob[i]};
-    if (it.logprob > 0 && !item_before(&last, &it)) w->cand[kept++] = w->cand[i];
+    item it = {(uint32_t)i, w->cand[i].logprob};
+    if (w->prob[i] > 0 && !item_before(&last, &it)) w->cand[kept++] = w->cand[i];
   }
   w->n = kept;
 }

@@ -66,8 +66,9 @@ void filter_min_p(scratch *w, double share);
 void filter_typical_p(scratch *w, double p);
 void filter_greedy(scratch *w);
 double scratch_entropy(const scratch *w, norm z); /* after scratch_softmax */
-/* The shortest prefix, by probability descending, that reaches p: how many, and the last as an
- * index into cand with its probability. After scratch_softmax. */
+/* The shortest prefix, most probable first, that reaches p: how many, and the last as an index into
+ * cand with its value. After scratch_softmax. Ranked by values, since the probabilities of equal
+ * ones may differ in the last place between blocks. */
 size_t scratch_nucleus(scratch *w, double p, item *last);
 
 #endif
