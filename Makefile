@@ -75,6 +75,7 @@ $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h &: src/wire/%.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --c_out=$(BUILD)/gen -Isrc/wire $<
+.SECONDARY: $(PROTO_C) $(PROTO_H) # or make takes them for intermediate files and removes them
 $(LIB): $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
