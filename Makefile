@@ -36,7 +36,7 @@ else
 KERNEL_DIRS := ref neon
 endif
 
-MODULES := base json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
+MODULES := base opt json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
 LIB_SRC := $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c)) $(foreach d,$(KERNEL_DIRS),$(wildcard src/kernel/$(d)/*.c))
 CMD_SRC := $(wildcard src/cmd/*.c)
 LAUNCHER_SRC := $(wildcard src/launcher/*.c)
