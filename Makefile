@@ -36,7 +36,7 @@ else
 KERNEL_DIRS := ref neon
 endif
 
-MODULES := base json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
+MODULES := base opt json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
 LIB_SRC := $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c)) $(foreach d,$(KERNEL_DIRS),$(wildcard src/kernel/$(d)/*.c))
 CMD_SRC := $(wildcard src/cmd/*.c)
 LAUNCHER_SRC := $(wildcard src/launcher/*.c)
@@ -95,6 +95,20 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 
 .PHONY: tests
 tests: $(TEST_BIN)
+
+# Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
+FUZZ_CC ?= clang
+FUZZ_CFLAGS ?= -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+.PHONY: fuzzers fuzz-lib
+fuzzers: $(FUZZ_BIN)
+fuzz-lib:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=$(FUZZ_CC) \
+	  CFLAGS="$(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link" $(BUILD)/fuzz/lib/libmutirao.a
+$(FUZZ_BIN): $(BUILD)/fuzz/%: tests/fuzz/%.c fuzz-lib
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  FUZZ  $<"
+	$(Q)$(FUZZ_CC) $(STD) $(WARN) -Wno-missing-prototypes $(INC) $(PKG_CFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer \
+	  -o $@ $< $(BUILD)/fuzz/lib/libmutirao.a -Wl,--as-needed $(LIBS)
 
 .PHONY: clean
 clean:

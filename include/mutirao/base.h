@@ -120,12 +120,12 @@ void mt_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 /* Uniform in [0, 1), 53 bits, a pure function of its arguments (DESIGN: seed, choice, position, draw). */
 double mt_uniform(uint64_t seed, uint32_t choice, uint64_t position, uint32_t draw);
 
-/* Own elementary functions in double: only +, −, ×, ÷ and sqrt in a fixed order, so the same bits on every machine.
- * Error below 1 ulp of double for exp and log, below 2e-15 absolute for sin and cos with |x| < 2^30. */
-double mt_exp64(double x);
-double mt_log64(double x);          /* x > 0; −inf at 0; NaN below */
-double mt_pow64(double x, double y);/* x > 0; below 4 ulp while |y log x| < 100 */
-void mt_sincos64(double x, double *s, double *c);
+/* Own elementary functions in double: only +, −, × and ÷ in a fixed order, so the same bits on every machine. Error
+ * below 1 ulp of double for exp and log, also where the result is subnormal; below 2e-16 absolute for sin and cos. */
+double mt_exp64(double x);           /* +inf above 709.78, 0 below −745.13 */
+double mt_log64(double x);           /* x > 0; −inf at 0; NaN below */
+double mt_pow64(double x, double y); /* x ≥ 0, else NaN; below 2 ulp. For 0, 1 and infinities as C's pow */
+void mt_sincos64(double x, double *s, double *c); /* |x| ≤ 2^30; NaN, NaN for all else */
 
 /* 64-bit hash (FNV-1a) of bytes, chained through `h` (start with MT_HASH_INIT). Not cryptographic. */
 #define MT_HASH_INIT 0xcbf29ce484222325ull

@@ -1,0 +1,170 @@
+/* Private to the kernel module: the packed layout, the constants of the recipes, and the tables by instruction set.
+ * docs/kernels.md draws the layout. */
+#ifndef MT_KERNEL_IMPL_H
+#define MT_KERNEL_IMPL_H
+
+#include <string.h>
+
+#include "mutirao/kernel.h"
+
+/* How a matrix lies in its `data`. */
+enum {
+  MT_LAYOUT_PANELS, /* exact kernels: [n_panels][panel_bytes], rows across lanes */
+  MT_LAYOUT_ROWS_F32 /* openblas: [n_panels × 16][cols] f32, row-major */
+};
+
+/* Packing of a quantized type. A panel is [n_supers][super_bytes], then [n_blocks][record_bytes]; a record is the low
+ * plane, the high plane, the scales. Element e of a block belongs to group g = e / 4 and stands at byte
+ * p = row × 4 + e % 4 of a 64-byte vector:
+ *   8 bits: vector g; 4 bits: vector g % (groups / 2), shifted by 4 × (g / (groups / 2)); 2 bits: shifted by 2 g.
+ * The high plane holds the bits above those: one vector, shifted by g (1 bit) or 2 g (2 bits); with 1 bit and 4 groups
+ * it is half a vector, byte p % 32 shifted by g + 4 × (p / 32). */
+typedef struct mt_qinfo {
+  uint8_t slots;        /* elements of a block: 32 or 16 */
+  uint8_t low_bits;     /* 8, 4, 2 */
+  uint8_t high_bits;    /* 0, 1, 2 */
+  uint8_t bias;         /* value = code − bias; 8-bit codes are signed */
+  bool has_min;         /* a second scale m_w multiplies Σq */
+  uint16_t low_bytes, high_bytes, scale_bytes, super_bytes, record_bytes;
+} mt_qinfo;
+
+/* NULL for plain types. */
+const mt_qinfo *mt_qinfo_get(mt_dtype type);
+
+static inline size_t mt_panel_supers_bytes(const mt_matrix *m, const mt_qinfo *qi) {
+  return m->n_supers * qi->super_bytes;
+}
+
+/* Codes (code − bias), and the scales in f32, of one block of one row of a file, `sub` counting blocks of qi->slots
+ * from the start of `src`. min is what multiplies Σq (already with its sign). */
+void mt_file_block(mt_dtype type, const uint8_t *src, size_t sub, int8_t *value, float *scale,
+                   float *min);
+/* The 6-bit scale and minimum of block s (0 … 7) from the 12 bytes of Q4_K and Q5_K. */
+void mt_scale_min_k4(const uint8_t *p, size_t s, uint8_t *sc, uint8_t *mn);
+/* The signed scale of block s (0 … 15) from the 12 bytes of Q3_K. */
+int8_t mt_scale_q3_k(const uint8_t *p, size_t s);
+/* The same from a packed matrix: values of all slots, scale and minimum of one row of a panel. */
+void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row, int8_t *value);
+void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
+                      float *min);
+
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
+
+static inline uint32_t mt_f32_bits(float f) {
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  return u;
+}
+static inline float mt_f32_of_bits(uint32_t u) {
+  float f;
+  memcpy(&f, &u, sizeof f);
+  return f;
+}
+static inline uint16_t mt_load_u16(const void *p) {
+  uint16_t u;
+  memcpy(&u, p, sizeof u);
+  return u;
+}
+
+/* As F16C converts: a signalling NaN becomes quiet, its payload is kept. */
+static inline float mt_f16_to_f32(uint16_t h) {
+  uint32_t sign = (uint32_t)(h & 0x8000u) << 16, e = (h >> 10) & 31u, m = h & 0x3ffu;
+  if (e == 0) return mt_f32_of_bits(sign | mt_f32_bits((float)m * 0x1p-24f));
+  if (e == 31) return mt_f32_of_bits(sign | 0x7f800000u | m << 13 | (m ? 0x400000u : 0));
+  return mt_f32_of_bits(sign | (e + 112) << 23 | m << 13);
+}
+
+/* To nearest, ties to even; beyond the largest finite value infinity; gradual underflow. */
+static inline uint16_t mt_f32_to_f16(float f) {
+  uint32_t u = mt_f32_bits(f), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
+  if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
+  if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
+  if (a < 0x38800000u) /* below 2^-14: adding 0.5, whose unit in the last place is 2^-24, rounds for us */
+    return (uint16_t)(sign | (mt_f32_bits(mt_f32_of_bits(a) + 0.5f) - 0x3f000000u));
+  a += 0xfffu + (a >> 13 & 1u);
+  return (uint16_t)(sign | (a - 0x38000000u) >> 13);
+}
+
+static inline float mt_bf16_to_f32(uint16_t h) {
+  return mt_f32_of_bits((uint32_t)h << 16);
+}
+
+/* ---- constants of the recipes ------------------------------------------------------------------------------------ */
+
+/* exp: n = rint(x · log2 e) by adding 1.5 · 2^23; r = x − n ln 2 in two fma (the first exact); e^r = 1 + (r + r² q(r)),
+ * q of degree 4, minimax with coefficients that are floats, relative error 8.4e-9 (tools: a Remez exchange in 120
+ * bits); then × 2^(n >> 1) × 2^(n − (n >> 1)), so that only the last product can round (gradual underflow). */
+#define MT_EXP_MIN (-104.0f)
+#define MT_EXP_MAX 89.0f
+#define MT_EXP_LOG2E 0x1.715476p+0f
+#define MT_EXP_MAGIC 0x1.8p+23f
+#define MT_EXP_MAGIC_BITS 0x4b400000u
+#define MT_EXP_LN2_HI 0x1.62e4p-1f
+#define MT_EXP_LN2_LO 0x1.7f7d1cp-20f
+#define MT_EXP_Q0 0x1.fffffcp-2f
+#define MT_EXP_Q1 0x1.555494p-3f
+#define MT_EXP_Q2 0x1.55589ap-5f
+#define MT_EXP_Q3 0x1.12325cp-7f
+#define MT_EXP_Q4 0x1.69d58ap-10f
+
+/* gelu: g / (1 + exp(z)), z = fl(MT_GELU_A × fma(fl(MT_GELU_B × fl(g²)), g, g)), since ½ (1 + tanh u) = 1 / (1 + e^−2u). */
+#define MT_GELU_A (-0x1.988454p+0f)
+#define MT_GELU_B 0x1.6e4e26p-5f
+
+/* Activations: largest quantum, and the least maximum that is not taken for zero (so that its inverse is finite). */
+#define MT_ACT_MAX 32639.0f
+#define MT_KV_Q8_MAX 127.0f
+#define MT_QUANT_TINY 0x1p-100f
+/* rint of a double below 2^51 in magnitude: add it, and the low bits are the integer. */
+#define MT_RINT_MAGIC 0x1.8p+52
+#define MT_RINT_MAGIC_BITS 0x4338000000000000ll
+#define MT_UNIT_LIMIT 0x1p+51
+
+/* 2^−exp as a double for gemm_units; NaN where exp is no exponent of a normal double (every sum then fails). */
+static inline double mt_unit_factor(int exp) {
+  uint64_t u = exp > -1023 && exp < 1023 ? (uint64_t)(1023 - exp) << 52 : 0x7ff8000000000000ull;
+  double d;
+  memcpy(&d, &u, sizeof d);
+  return d;
+}
+
+/* Rounds the sums p [n] to the quantum and adds them to acc [n]; counts those that are NaN or do not fit. */
+static inline int mt_add_units(const float *p, size_t n, double factor, int64_t *acc) {
+  int failed = 0;
+  for (size_t l = 0; l < n; l++) {
+    double y = (double)p[l] * factor;
+    if (!(y > -MT_UNIT_LIMIT && y < MT_UNIT_LIMIT)) {
+      failed++;
+      continue;
+    }
+    y += MT_RINT_MAGIC;
+    uint64_t bits;
+    memcpy(&bits, &y, sizeof bits);
+    acc[l] = (int64_t)((uint64_t)acc[l] + (bits - (uint64_t)MT_RINT_MAGIC_BITS));
+  }
+  return failed;
+}
+
+/* Rows of m that panel `panel` holds. */
+static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
+  size_t left = m->rows - panel * MT_PANEL_ROWS;
+  return left < MT_PANEL_ROWS ? left : MT_PANEL_ROWS;
+}
+
+/* Reference code that the others use where speed does not matter. mt_values_ref: acc_d for d in [d_begin, head_dim). */
+void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
+                     const float *k, const float *v);
+void mt_values_ref(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
+                   size_t hi, const float *p, size_t d_begin, float *acc);
+
+extern const mt_kernels mt_kernels_ref;
+#if defined(__x86_64__)
+extern const mt_kernels mt_kernels_avx2;
+extern const mt_kernels mt_kernels_avx512;
+extern const mt_kernels mt_kernels_avx512vnni;
+#endif
+/* The best exact table of this CPU, and the inexact one that is made from it on first use. */
+const mt_kernels *mt_kernels_best(void);
+const mt_kernels *mt_kernels_openblas(void);
+
+#endif

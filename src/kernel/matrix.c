@@ -1,0 +1,340 @@
+/* Packed weights: layout, packing, reading a row back. */
+#include <stdlib.h>
+
+#include "impl.h"
+
+#define QINFO(slots_, low, high, bias_, min, scales, supers)                                       \
+  {                                                                                                \
+    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_), .has_min = (min),  \
+    .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high), .scale_bytes = (scales),   \
+    .super_bytes = (supers), .record_bytes = (slots_)*2 * ((low) + (high)) + (scales)              \
+  }
+
+static const mt_qinfo QINFO[MT_DTYPE_COUNT] = {
+    [MT_Q8_0] = QINFO(32, 8, 0, 0, false, 32, 0),  /* f16 d */
+    [MT_Q4_0] = QINFO(32, 4, 0, 8, false, 32, 0),  /* f16 d */
+    [MT_Q4_1] = QINFO(32, 4, 0, 0, true, 64, 0),   /* f16 d, f16 m */
+    [MT_Q5_0] = QINFO(32, 4, 1, 16, false, 32, 0), /* f16 d */
+    [MT_Q5_1] = QINFO(32, 4, 1, 0, true, 64, 0),   /* f16 d, f16 m */
+    [MT_Q2_K] = QINFO(16, 2, 0, 0, true, 16, 64),  /* u4 sc, u4 m; super: f16 d, f16 dmin */
+    [MT_Q3_K] = QINFO(16, 2, 1, 4, false, 16, 32), /* i8 sc; super: f16 d */
+    [MT_Q4_K] = QINFO(32, 4, 0, 0, true, 32, 64),  /* u8 sc, u8 m; super: f16 d, f16 dmin */
+    [MT_Q5_K] = QINFO(32, 4, 1, 0, true, 32, 64),  /* u8 sc, u8 m; super: f16 d, f16 dmin */
+    [MT_Q6_K] = QINFO(16, 4, 2, 32, false, 16, 32) /* i8 sc; super: f16 d */
+};
+
+enum { CACHE_LINE = 64, PACK_TILE = 64 };
+
+const mt_qinfo *mt_qinfo_get(mt_dtype type) {
+  return QINFO[type].slots ? &QINFO[type] : NULL;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
+
+static int check_units(const uint32_t *unit, size_t n_units, size_t cols, mt_err *e) {
+  bool ok = cols <= INT32_MAX && unit[0] == 0 && unit[n_units] == cols;
+  for (size_t u = 0; ok && u < n_units; u++) ok = unit[u] <= unit[u + 1];
+  return ok ? MT_OK : mt_err_set(e, MT_ERANGE, "unit borders do not ascend from 0 to %zu", cols);
+}
+
+static int copy_units(mt_matrix *m, const uint32_t *unit, size_t n_units, mt_err *e) {
+  uint32_t whole[2] = {0, (uint32_t)m->cols};
+  if (!unit) {
+    unit = whole;
+    n_units = 1;
+  }
+  int rc = check_units(unit, n_units, m->cols, e);
+  if (rc) return rc;
+  m->n_units = n_units;
+  m->unit = mt_malloc(n_units + 1, sizeof *m->unit);
+  m->unit_chain = mt_malloc(n_units + 1, sizeof *m->unit_chain);
+  if (!m->unit || !m->unit_chain) return mt_err_set(e, MT_ENOMEM, "no memory for unit tables");
+  memcpy(m->unit, unit, (n_units + 1) * sizeof *unit);
+  return MT_OK;
+}
+
+/* Cuts the file's blocks at unit borders; with block NULL only counts. */
+static size_t cut_blocks(const mt_matrix *m, const mt_qinfo *qi, mt_kblock *block) {
+  size_t n = 0, super_elems = mt_dtype_get(m->type)->block_elems;
+  for (size_t u = 0; u < m->n_units; u++) {
+    size_t k = m->unit[u], end = m->unit[u + 1];
+    while (k < end) {
+      size_t len = qi->slots - (m->k_begin + k) % qi->slots;
+      if (len > end - k) len = end - k;
+      if (block)
+        block[n] = (mt_kblock){
+            .begin = (uint32_t)k,
+            .len = (uint32_t)len,
+            .super = qi->super_bytes
+                         ? (uint32_t)((m->k_begin + k) / super_elems - m->k_begin / super_elems)
+                         : 0};
+      n++;
+      k += len;
+    }
+  }
+  return n;
+}
+
+/* Borders of the chains; with chain NULL only counts. */
+static size_t cut_chains(mt_matrix *m, uint32_t *chain) {
+  size_t n = 0, b = 0;
+  for (size_t u = 0; u < m->n_units; u++) {
+    m->unit_chain[u] = (uint32_t)n;
+    for (size_t k = m->unit[u]; k < m->unit[u + 1]; k += MT_CHAIN) {
+      while (m->block && b < m->n_blocks && m->block[b].begin < k) b++;
+      if (chain) chain[n] = (uint32_t)(m->block ? b : k);
+      n++;
+    }
+    while (m->block && b < m->n_blocks && m->block[b].begin < m->unit[u + 1]) b++;
+  }
+  m->unit_chain[m->n_units] = (uint32_t)n;
+  if (chain) chain[n] = (uint32_t)(m->block ? m->n_blocks : m->cols);
+  return n;
+}
+
+static int make_tables(mt_matrix *m, mt_err *e) {
+  const mt_qinfo *qi = mt_qinfo_get(m->type);
+  if (qi) {
+    m->n_blocks = cut_blocks(m, qi, NULL);
+    m->block = mt_malloc(m->n_blocks, sizeof *m->block);
+    if (!m->block) return mt_err_set(e, MT_ENOMEM, "no memory for block tables");
+    cut_blocks(m, qi, m->block);
+    m->n_supers = m->n_blocks && qi->super_bytes ? m->block[m->n_blocks - 1].super + 1u : 0;
+  }
+  m->chain = mt_malloc(cut_chains(m, NULL) + 1, sizeof *m->chain);
+  if (!m->chain) return mt_err_set(e, MT_ENOMEM, "no memory for chain tables");
+  cut_chains(m, m->chain);
+  return MT_OK;
+}
+
+static int measure(mt_matrix *m, mt_err *e) {
+  const mt_qinfo *qi = mt_qinfo_get(m->type);
+  size_t bytes;
+  if (qi)
+    bytes = m->n_supers * qi->super_bytes + m->n_blocks * qi->record_bytes;
+  else
+    bytes = m->cols * MT_PANEL_ROWS *
+            (m->layout == MT_LAYOUT_ROWS_F32 ? 4 : mt_dtype_get(m->type)->block_bytes);
+  m->panel_bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+  if (m->layout == MT_LAYOUT_ROWS_F32) m->panel_bytes = bytes; /* rows follow without a gap */
+  m->n_panels = m->rows / MT_PANEL_ROWS + (m->rows % MT_PANEL_ROWS != 0);
+  if (!mt_size_mul(m->n_panels, m->panel_bytes, &m->data_bytes))
+    return mt_err_set(e, MT_ERANGE, "a matrix of %zu x %zu does not fit", m->rows, m->cols);
+  return MT_OK;
+}
+
+int mt_matrix_init(mt_matrix *m, const mt_kernels *kn, mt_dtype type, size_t rows, size_t cols,
+                   size_t k_begin, const uint32_t *unit, size_t n_units, mt_err *e) {
+  *m = (mt_matrix){.type = type, .rows = rows, .cols = cols, .k_begin = k_begin};
+  if ((unsigned)type >= MT_DTYPE_COUNT || !mt_dtype_get(type)->weight)
+    return mt_err_set(e, MT_EUNSUPPORTED, "no kernel multiplies with type %s",
+                      (unsigned)type < MT_DTYPE_COUNT ? mt_dtype_get(type)->name : "?");
+  if (!kn->exact && !mt_dtype_get(type)->quantized) m->layout = MT_LAYOUT_ROWS_F32;
+  int rc = copy_units(m, unit, n_units, e);
+  if (!rc) rc = make_tables(m, e);
+  if (!rc) rc = measure(m, e);
+  if (rc) mt_matrix_fini(m);
+  return rc;
+}
+
+void mt_matrix_fini(mt_matrix *m) {
+  free(m->unit);
+  free(m->unit_chain);
+  free(m->chain);
+  free(m->block);
+  *m = (mt_matrix){0};
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+static void put_bits(uint8_t *p, unsigned shift, unsigned bits, unsigned code) {
+  unsigned mask = ((1u << bits) - 1u) << shift;
+  *p = (uint8_t)((*p & ~mask) | code << shift);
+}
+
+/* Where impl.h says. */
+static void put_code(const mt_qinfo *qi, uint8_t *rec, size_t row, size_t e, unsigned code) {
+  size_t g = e / 4, p = row * 4 + e % 4, half = qi->slots / 8u;
+  unsigned low = code & ((1u << qi->low_bits) - 1u);
+  if (qi->low_bits == 8)
+    rec[64 * g + p] = (uint8_t)low;
+  else if (qi->low_bits == 4)
+    put_bits(rec + 64 * (g % half) + p, 4u * (unsigned)(g / half), 4, low);
+  else
+    put_bits(rec + p, 2u * (unsigned)g, 2, low);
+  uint8_t *high = rec + qi->low_bytes;
+  if (qi->high_bits == 2)
+    put_bits(high + p, 2u * (unsigned)g, 2, code >> qi->low_bits);
+  else if (qi->high_bits == 1 && qi->slots == 32)
+    put_bits(high + p, (unsigned)g, 1, code >> qi->low_bits);
+  else if (qi->high_bits == 1)
+    put_bits(high + p % 32, (unsigned)(g + 4 * (p / 32)), 1, code >> qi->low_bits);
+}
+
+static unsigned get_code(const mt_qinfo *qi, const uint8_t *rec, size_t row, size_t e) {
+  size_t g = e / 4, p = row * 4 + e % 4, half = qi->slots / 8u;
+  const uint8_t *high = rec + qi->low_bytes;
+  unsigned up = 0;
+  if (qi->high_bits == 2)
+    up = high[p] >> (2 * g) & 3u;
+  else if (qi->high_bits == 1)
+    up = qi->slots == 32 ? high[p] >> g & 1u : high[p % 32] >> (g + 4 * (p / 32)) & 1u;
+  if (qi->low_bits == 8) return rec[64 * g + p];
+  if (qi->low_bits == 4) return (rec[64 * (g % half) + p] >> (4 * (g / half)) & 15u) | up << 4;
+  return (rec[p] >> (2 * g) & 3u) | up << 2;
+}
+
+/* The six-bit fields of Q4_K and Q5_K become bytes; everything else is kept as it is. `scales` is the record's,
+ * `super` the panel's entry for the block of 256, b the file's block, s the block of qi->slots within it. */
+static void put_scales(mt_dtype type, uint8_t *scales, uint8_t *super, size_t row, const uint8_t *b,
+                       size_t s) {
+  uint8_t *d = super + 2 * row, *dmin = super + 2 * (MT_PANEL_ROWS + row);
+  switch (type) {
+    case MT_Q4_1:
+    case MT_Q5_1: memcpy(scales + 2 * (MT_PANEL_ROWS + row), b + 2, 2); /* fallthrough */
+    case MT_Q8_0:
+    case MT_Q4_0:
+    case MT_Q5_0: memcpy(scales + 2 * row, b, 2); break;
+    case MT_Q2_K:
+      scales[row] = b[s];
+      memcpy(d, b + 80, 2);
+      memcpy(dmin, b + 82, 2);
+      break;
+    case MT_Q3_K:
+      scales[row] = (uint8_t)mt_scale_q3_k(b + 96, s);
+      memcpy(d, b + 108, 2);
+      break;
+    case MT_Q4_K:
+    case MT_Q5_K:
+      mt_scale_min_k4(b + 4, s, &scales[row], &scales[MT_PANEL_ROWS + row]);
+      memcpy(d, b, 2);
+      memcpy(dmin, b + 2, 2);
+      break;
+    default:
+      scales[row] = b[192 + s];
+      memcpy(d, b + 208, 2);
+      break;
+  }
+}
+
+static void pack_quantized_row(mt_matrix *m, size_t row, const uint8_t *src, size_t src_k) {
+  const mt_qinfo *qi = mt_qinfo_get(m->type);
+  const mt_dtype_info *t = mt_dtype_get(m->type);
+  uint8_t *panel = m->data + row / MT_PANEL_ROWS * m->panel_bytes;
+  uint8_t *rec = panel + mt_panel_supers_bytes(m, qi);
+  size_t lane = row % MT_PANEL_ROWS;
+  for (size_t i = 0; i < m->n_blocks; i++, rec += qi->record_bytes) {
+    const mt_kblock *kb = &m->block[i];
+    size_t at = src_k + kb->begin, sub = at / qi->slots, skip = at % qi->slots;
+    int8_t value[32];
+    float scale, min;
+    mt_file_block(m->type, src, sub, value, &scale, &min);
+    for (size_t e = 0; e < kb->len; e++)
+      put_code(qi, rec, lane, e, (uint8_t)(value[skip + e] + qi->bias));
+    put_scales(m->type, rec + qi->low_bytes + qi->high_bytes, panel + kb->super * qi->super_bytes,
+               lane, src + at / t->block_elems * t->block_bytes,
+               at % t->block_elems / qi->slots);
+  }
+}
+
+/* Rows [row, end) of one panel, in tiles of K, so that the lines they share stay in cache. */
+static void pack_plain_rows(mt_matrix *m, size_t row, size_t end, const uint8_t *src,
+                            size_t src_row_bytes, size_t src_k) {
+  size_t size = mt_dtype_get(m->type)->block_bytes, lane0 = row % MT_PANEL_ROWS;
+  uint8_t *panel = m->data + row / MT_PANEL_ROWS * m->panel_bytes;
+  for (size_t k0 = 0; k0 < m->cols; k0 += PACK_TILE) {
+    size_t k1 = k0 + PACK_TILE < m->cols ? k0 + PACK_TILE : m->cols;
+    for (size_t r = row; r < end; r++) {
+      const uint8_t *from = src + (r - row) * src_row_bytes + (src_k + k0) * size;
+      uint8_t *to = panel + (k0 * MT_PANEL_ROWS + lane0 + (r - row)) * size;
+      for (size_t k = k0; k < k1; k++, from += size, to += MT_PANEL_ROWS * size)
+        if (size == 4)
+          memcpy(to, from, 4);
+        else
+          memcpy(to, from, 2);
+    }
+  }
+}
+
+void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
+                    size_t src_row_bytes, size_t src_k) {
+  const uint8_t *from = src;
+  size_t end = row_begin + n_rows, size = mt_dtype_get(m->type)->block_bytes;
+  for (size_t r = row_begin, next; r < end; r = next) {
+    next = (r / MT_PANEL_ROWS + 1) * MT_PANEL_ROWS;
+    if (next > end) next = end;
+    const uint8_t *at = from + (r - row_begin) * src_row_bytes;
+    if (m->layout == MT_LAYOUT_ROWS_F32)
+      for (size_t i = r; i < next; i++)
+        mt_dequantize(m->type, at + (i - r) * src_row_bytes + src_k * size, m->cols,
+                      (float *)(void *)m->data + i * m->cols);
+    else if (m->n_blocks)
+      for (size_t i = r; i < next; i++)
+        pack_quantized_row(m, i, at + (i - r) * src_row_bytes, src_k);
+    else
+      pack_plain_rows(m, r, next, at, src_row_bytes, src_k);
+  }
+}
+
+/* ---- reading back ------------------------------------------------------------------------------------------------ */
+
+void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
+                      float *min) {
+  const mt_qinfo *qi = mt_qinfo_get(m->type);
+  const uint8_t *p = m->data + panel * m->panel_bytes;
+  const uint8_t *sc = p + mt_panel_supers_bytes(m, qi) + (block + 1) * qi->record_bytes -
+                      qi->scale_bytes;
+  const uint8_t *super = p + m->block[block].super * qi->super_bytes;
+  *min = 0;
+  if (!qi->super_bytes) {
+    *scale = mt_f16_to_f32(mt_load_u16(sc + 2 * row));
+    if (qi->has_min) *min = mt_f16_to_f32(mt_load_u16(sc + 2 * (MT_PANEL_ROWS + row)));
+    return;
+  }
+  float d = mt_f16_to_f32(mt_load_u16(super + 2 * row));
+  if (!qi->has_min) {
+    *scale = d * (float)(int8_t)sc[row];
+    return;
+  }
+  float dmin = mt_f16_to_f32(mt_load_u16(super + 2 * (MT_PANEL_ROWS + row)));
+  bool nibbles = m->type == MT_Q2_K;
+  *scale = d * (float)(nibbles ? sc[row] & 15 : sc[row]);
+  *min = -(dmin * (float)(nibbles ? sc[row] >> 4 : sc[MT_PANEL_ROWS + row]));
+}
+
+void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row, int8_t *value) {
+  const mt_qinfo *qi = mt_qinfo_get(m->type);
+  const uint8_t *rec = m->data + panel * m->panel_bytes + mt_panel_supers_bytes(m, qi) +
+                       block * qi->record_bytes;
+  for (size_t e = 0; e < qi->slots; e++) value[e] = (int8_t)(get_code(qi, rec, row, e) - qi->bias);
+}
+
+static void quantized_row(const mt_matrix *m, size_t row, float *out) {
+  bool has_min = mt_qinfo_get(m->type)->has_min;
+  for (size_t b = 0; b < m->n_blocks; b++) {
+    int8_t value[32];
+    float scale, min;
+    mt_packed_values(m, row / MT_PANEL_ROWS, b, row % MT_PANEL_ROWS, value);
+    mt_packed_scales(m, row / MT_PANEL_ROWS, b, row % MT_PANEL_ROWS, &scale, &min);
+    float *to = out + m->block[b].begin;
+    for (size_t e = 0; e < m->block[b].len; e++) {
+      float v = scale * (float)value[e];
+      to[e] = has_min ? v + min : v;
+    }
+  }
+}
+
+void mt_matrix_row(const mt_matrix *m, size_t row, float *out) {
+  if (m->layout == MT_LAYOUT_ROWS_F32) {
+    memcpy(out, (const float *)(const void *)m->data + row * m->cols, m->cols * sizeof *out);
+    return;
+  }
+  if (m->n_blocks) {
+    quantized_row(m, row, out);
+    return;
+  }
+  size_t size = mt_dtype_get(m->type)->block_bytes;
+  const uint8_t *at = m->data + row / MT_PANEL_ROWS * m->panel_bytes + row % MT_PANEL_ROWS * size;
+  for (size_t k = 0; k < m->cols; k++)
+    mt_dequantize(m->type, at + k * MT_PANEL_ROWS * size, 1, out + k);
+}

@@ -1,0 +1,131 @@
+/* The numeric self-test: every kernel of a table on fixed inputs, hashed. Ranks compare the hash at start-up. */
+#include <stdlib.h>
+
+#include "impl.h"
+
+enum { ROWS = 21, COLS = 544, N_TOKENS = 5, HEAD_DIM = 40, N_KEYS = 150, SEED = 20261130 };
+
+typedef struct state {
+  const mt_kernels *kn;
+  uint64_t hash;
+  uint64_t position; /* of the next random number */
+} state;
+
+static float random_f32(state *s) {
+  return (float)(mt_uniform(SEED, 0, s->position++, 0) * 4 - 2);
+}
+
+static void random_row(state *s, float *x, size_t n) {
+  for (size_t i = 0; i < n; i++) x[i] = random_f32(s);
+}
+
+/* A NaN would be hashed with bits that no recipe fixes; the inputs give none. */
+static void add_hash(state *s, const void *p, size_t n) {
+  s->hash = mt_hash64(s->hash, p, n);
+}
+
+/* Any bytes are a valid block, except that the f16 fields must be ordinary numbers. */
+static void random_weights(state *s, mt_dtype type, uint8_t *w, size_t bytes) {
+  if (type == MT_F32) {
+    random_row(s, (float *)(void *)w, bytes / 4);
+    return;
+  }
+  for (size_t i = 0; i < bytes; i++)
+    w[i] = (uint8_t)(mt_uniform(SEED, 0, s->position++, 0) * 256);
+  size_t step = mt_dtype_get(type)->block_bytes;
+  for (size_t at = 0; at < bytes; at += step)
+    for (size_t f = 0; f < step; f += 2) {
+      uint8_t *high = w + at + f + 1;
+      bool scale = type == MT_F16 || type == MT_BF16 ||
+                   (type >= MT_Q2_K ? f < 4 || f + 4 >= step : f < 4);
+      if (scale) *high = (uint8_t)((*high & 0x8f) | 0x20); /* exponent 8 … 11 of 31 */
+    }
+}
+
+static void test_gemm(state *s, mt_dtype type, const float *x) {
+  static const uint32_t unit[] = {0, 272, 290, COLS - 32};
+  const mt_dtype_info *t = mt_dtype_get(type);
+  size_t file_cols = 768, row_bytes = mt_dtype_row_bytes(type, file_cols), cols = COLS - 32;
+  mt_matrix m = {0};
+  mt_act a = {0};
+  float out[N_TOKENS * ROWS] = {0};
+  int64_t acc[N_TOKENS * ROWS] = {0};
+  int exp[N_TOKENS] = {-30, -31, -32, -20, -40};
+  uint8_t *file = mt_malloc(ROWS, row_bytes);
+  size_t begin = t->quantized ? 24 : 0;
+  bool ok = file && !mt_matrix_init(&m, s->kn, type, ROWS, cols, begin, unit, 3, NULL);
+  m.data = ok ? mt_pages_alloc(m.data_bytes) : NULL;
+  ok = m.data && !mt_act_reserve(&a, &m, x, cols, N_TOKENS, NULL);
+  if (ok) {
+    random_weights(s, type, file, ROWS * row_bytes);
+    mt_matrix_pack(&m, 0, ROWS, file, row_bytes, begin);
+    s->kn->quantize(&a, &m, 0, N_TOKENS);
+    s->kn->gemm(&m, 0, m.n_panels, &a, 0, N_TOKENS, out, ROWS);
+    int failed = s->kn->gemm_units(&m, 0, m.n_panels, &a, 0, N_TOKENS, exp, acc, ROWS);
+    add_hash(s, &failed, sizeof failed);
+    add_hash(s, out, sizeof out);
+    add_hash(s, acc, sizeof acc);
+  }
+  mt_pages_free(m.data, m.data_bytes);
+  mt_act_free(&a);
+  mt_matrix_fini(&m);
+  free(file);
+}
+
+static void test_rows(state *s, const float *x) {
+  enum { N = 77 };
+  float w[N], y[N], mean = s->kn->sum_squares(x, N);
+  random_row(s, w, N);
+  add_hash(s, &mean, sizeof mean);
+  mean = s->kn->rmsnorm(x, w, N, 1e-5f, y);
+  add_hash(s, &mean, sizeof mean);
+  s->kn->rope(y, w, x, 2 * (N / 2));
+  s->kn->add(y, x, N);
+  s->kn->scale(y, 1.7f, N);
+  add_hash(s, y, sizeof y);
+  s->kn->silu_mul(x, w, N, y);
+  add_hash(s, y, sizeof y);
+  s->kn->gelu_mul(x, w, N, y);
+  add_hash(s, y, sizeof y);
+  for (size_t i = 0; i < N; i++) w[i] = x[i] * 60;
+  s->kn->exp(w, N, y);
+  add_hash(s, y, sizeof y);
+}
+
+static void test_attention(state *s, mt_kv_type type, const float *x) {
+  enum { N_BLOCKS = (N_KEYS + MT_KV_BLOCK - 1) / MT_KV_BLOCK };
+  size_t bytes = mt_kv_k_bytes(type, HEAD_DIM);
+  uint8_t *mem = mt_pages_alloc(2 * N_BLOCKS * bytes);
+  if (!mem) return;
+  const void *k[N_BLOCKS], *v[N_BLOCKS];
+  for (size_t b = 0; b < N_BLOCKS; b++) {
+    k[b] = mem + 2 * b * bytes;
+    v[b] = mem + (2 * b + 1) * bytes;
+  }
+  for (size_t j = 0; j < N_KEYS; j++)
+    s->kn->kv_store(type, HEAD_DIM, mem + 2 * (j / MT_KV_BLOCK) * bytes,
+                    mem + (2 * (j / MT_KV_BLOCK) + 1) * bytes, j % MT_KV_BLOCK, x + 3 * j,
+                    x + 5 * j + 1);
+  add_hash(s, mem, 2 * N_BLOCKS * bytes);
+  float acc[2][HEAD_DIM], out[HEAD_DIM];
+  mt_attn_part part[2] = {{.acc = acc[0]}, {.acc = acc[1]}};
+  s->kn->attend(type, HEAD_DIM, x, 0.3f, k, v, 0, 70, &part[0], NULL);
+  s->kn->attend(type, HEAD_DIM, x, 0.3f, k, v, 70, N_KEYS, &part[1], NULL);
+  s->kn->attend_merge(HEAD_DIM, &part[0], &part[1]);
+  s->kn->attend_finish(HEAD_DIM, &part[0], out);
+  add_hash(s, acc, sizeof acc);
+  add_hash(s, out, sizeof out);
+  mt_pages_free(mem, 2 * N_BLOCKS * bytes);
+}
+
+uint64_t mt_kernels_self_test(const mt_kernels *kn) {
+  state s = {.kn = kn, .hash = MT_HASH_INIT};
+  static const mt_kv_type KV[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
+  float x[N_TOKENS * COLS];
+  random_row(&s, x, N_TOKENS * COLS);
+  for (int type = 0; type < MT_DTYPE_COUNT; type++)
+    if (mt_dtype_get((mt_dtype)type)->weight) test_gemm(&s, (mt_dtype)type, x);
+  test_rows(&s, x);
+  for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
+  return s.hash;
+}

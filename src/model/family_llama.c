@@ -1,0 +1,14 @@
+/* Llama 2, 3, 3.1, 3.2 and everything that has their form (SmolLM2, TinyLlama, GGUF of Mistral 7B v0.3 …). */
+#include "model_impl.h"
+
+static const char *const hf[] = {"LlamaForCausalLM", NULL};
+static const char *const gguf[] = {"llama", NULL};
+
+static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) {
+  (void)w;
+  (void)e;
+  cfg->permuted_qk = true; /* its converter interleaves the rows of each head of q and k */
+  return MT_OK;
+}
+
+const mt_family mt_family_llama = {.name = "llama", .hf = hf, .gguf = gguf, .configure_gguf = configure_gguf};

@@ -1,0 +1,341 @@
+/* The forward pass of one step, stage by stage; every stage is one run of the thread team. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "forward.h"
+
+enum { GEMMA_QUANTUM_EXP = -32 }; /* DESIGN section 1: where the sum is normalised before it is added */
+
+/* ---- rows: residual, norm, quantization ---------------------------------------------------------------------------- */
+
+typedef struct norm_job {
+  mt_step *s;
+  const float *weight;              /* of the norm */
+  const float *add_bias, *add_norm; /* what is done to the sum before it is added; NULL: nothing */
+  bool add;                         /* first add b->sum to the residual row */
+  mt_act *act[MT_INPUT_LAYOUTS];    /* block layouts that the row is quantized for */
+  const mt_matrix *like[MT_INPUT_LAYOUTS];
+  int n_acts;
+  int failed;
+} norm_job;
+
+/* x ← x + norm(sum + bias); h ← norm(x); exponent of the row's quantum; the activations of what follows. */
+static void norm_thread(void *arg, int thread, int n_threads) {
+  norm_job *j = arg;
+  mt_model *m = j->s->m;
+  mt_buffers *b = j->s->b;
+  const mt_kernels *kn = m->kn;
+  size_t begin, end, width = m->cfg.hidden;
+  mt_team_share(j->s->n, thread, n_threads, &begin, &end);
+  for (size_t t = begin; t < end; t++) {
+    float *x = b->x + t * width, *sum = b->sum + t * width;
+    if (j->add) {
+      if (j->add_bias) kn->add(sum, j->add_bias, width);
+      if (j->add_norm) kn->rmsnorm(sum, j->add_norm, width, m->cfg.eps, sum);
+      kn->add(x, sum, width);
+    }
+    if (!j->weight) continue;
+    float mean_square = kn->rmsnorm(x, j->weight, width, m->cfg.eps, b->h + t * width);
+    b->exp[t] = m->cfg.post_norms ? GEMMA_QUANTUM_EXP : mt_reduce_quantum_exp(mean_square);
+    if (!(mean_square <= __FLT_MAX__)) { /* NaN or infinity: the sum after this will say so */
+      __atomic_fetch_add(&j->s->failed, 1, __ATOMIC_RELAXED);
+      b->exp[t] = GEMMA_QUANTUM_EXP;
+    }
+    for (int a = 0; a < j->n_acts; a++) kn->quantize(j->act[a], j->like[a], t, t + 1);
+  }
+}
+
+/* ---- products ------------------------------------------------------------------------------------------------------ */
+
+typedef struct gemm_job {
+  mt_step *s;
+  const mt_matrix *w[MT_INPUT_LAYOUTS];
+  const mt_act *act[MT_INPUT_LAYOUTS];
+  float *out[MT_INPUT_LAYOUTS];
+  int n;
+} gemm_job;
+
+/* The panels of all products lie in one row and are shared out as one, so that small matrices do not leave threads idle. */
+static void gemm_thread(void *arg, int thread, int n_threads) {
+  const gemm_job *j = arg;
+  size_t panels = 0, begin, end, first = 0;
+  for (int i = 0; i < j->n; i++) panels += j->w[i]->n_panels;
+  mt_team_share(panels, thread, n_threads, &begin, &end);
+  for (int i = 0; i < j->n; i++) {
+    size_t n = j->w[i]->n_panels, a = begin > first ? begin - first : 0, z = end > first ? end - first : 0;
+    if (z > n) z = n;
+    if (a < z) j->s->m->kn->gemm(j->w[i], a, z, j->act[i], 0, j->s->n, j->out[i], j->w[i]->rows);
+    first += n;
+  }
+}
+
+typedef struct units_job {
+  mt_step *s;
+  const mt_matrix *w;
+  const mt_act *act;
+} units_job;
+
+static void units_thread(void *arg, int thread, int n_threads) {
+  const units_job *j = arg;
+  mt_model *m = j->s->m;
+  size_t begin, end, width = m->cfg.hidden;
+  mt_team_share(j->w->n_panels, thread, n_threads, &begin, &end);
+  if (begin == end) return;
+  int64_t *acc = mt_reduce_acc(m->reduce);
+  size_t r0 = begin * MT_PANEL_ROWS, r1 = end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width;
+  for (size_t t = 0; t < j->s->n; t++) memset(acc + t * width + r0, 0, (r1 - r0) * sizeof *acc);
+  if (!j->w->cols) return;
+  int bad = m->kn->gemm_units(j->w, begin, end, j->act, 0, j->s->n, j->s->b->exp, acc, width);
+  if (bad) __atomic_fetch_add(&j->s->failed, bad, __ATOMIC_RELAXED);
+}
+
+/* Row-parallel product and the exact sum over ranks into b->sum. Collective. */
+static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what, mt_err *e) {
+  units_job j = {s, w, act};
+  mt_team_run(s->m->team, units_thread, &j);
+  char where[80];
+  snprintf(where, sizeof where, "layer %u, %s", s->l, what);
+  int rc = mt_reduce_sum(s->m->reduce, s->n, s->b->exp, s->failed, where, s->b->sum, e);
+  s->failed = 0;
+  return rc;
+}
+
+/* Reserves activations for the distinct block layouts among w[0 … n), all reading x; which[i] is the one of w[i].
+ * Cannot fail: the largest need was reserved when the buffers were made. */
+static int reserve_inputs(mt_buffers *b, norm_job *nj, const mt_matrix *const *w, int n, const float *x, size_t ld,
+                          size_t rows, const mt_act **which, mt_err *e) {
+  int rc = MT_OK;
+  nj->n_acts = 0;
+  for (int i = 0; !rc && i < n; i++) {
+    int a = 0;
+    while (a < nj->n_acts && !mt_matrix_same_blocks(nj->like[a], w[i])) a++;
+    if (a == nj->n_acts) {
+      nj->act[a] = &b->in[a];
+      nj->like[a] = w[i];
+      nj->n_acts++;
+      rc = mt_act_reserve(&b->in[a], w[i], x, ld, rows, e);
+    }
+    which[i] = &b->in[a];
+  }
+  return rc;
+}
+
+/* ---- the two halves of a layer --------------------------------------------------------------------------------------- */
+
+static void quantize_rows(mt_step *s, mt_act *act, const mt_matrix *like, int thread, int n_threads) {
+  size_t begin, end;
+  mt_team_share(s->n, thread, n_threads, &begin, &end);
+  if (begin < end && like->cols) s->m->kn->quantize(act, like, begin, end);
+}
+
+static void quantize_attention(void *arg, int thread, int n_threads) {
+  mt_step *s = arg;
+  quantize_rows(s, &s->b->att_act, &s->layer->o, thread, n_threads);
+}
+
+/* gate ← act(gate + bias) · (up + bias), then the activations of down. */
+static void activate_thread(void *arg, int thread, int n_threads) {
+  mt_step *s = arg;
+  const mt_layer *y = s->layer;
+  const mt_kernels *kn = s->m->kn;
+  size_t begin, end, width = y->gate.rows;
+  mt_team_share(s->n, thread, n_threads, &begin, &end);
+  for (size_t t = begin; width && t < end; t++) {
+    float *g = s->b->gate + t * width, *u = s->b->up + t * width;
+    if (y->gate_bias) kn->add(g, y->gate_bias, width);
+    if (y->up_bias) kn->add(u, y->up_bias, width);
+    if (s->m->cfg.activation == MT_ACT_SILU)
+      kn->silu_mul(g, u, width, g);
+    else
+      kn->gelu_mul(g, u, width, g);
+  }
+  quantize_rows(s, &s->b->ffn_act, &y->down, thread, n_threads);
+}
+
+/* Adds what the previous half left in b->sum, norms, multiplies. prev is the layer whose FFN comes before, or NULL. */
+static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
+  mt_buffers *b = s->b;
+  mt_model *m = s->m;
+  mt_layer *y = s->layer;
+  size_t width = m->cfg.hidden;
+  norm_job nj = {.s = s, .weight = y->attn_norm, .add = prev != NULL};
+  if (prev) {
+    nj.add_bias = prev->down_bias;
+    nj.add_norm = prev->post_ffn_norm;
+  }
+  const mt_matrix *w[3] = {&y->q, &y->k, &y->v};
+  gemm_job gj = {.s = s, .w = {w[0], w[1], w[2]}, .out = {b->q, b->k, b->v}, .n = 3};
+  int rc = reserve_inputs(b, &nj, w, 3, b->h, width, s->n, gj.act, e);
+  if (!rc) rc = mt_act_reserve(&b->att_act, &y->o, b->att, y->o.cols, s->n, e);
+  if (rc) return rc;
+  mt_team_run(m->team, norm_thread, &nj);
+  mt_team_run(m->team, gemm_thread, &gj);
+  mt_team_run(m->team, mt_forward_heads, s);
+  mt_team_run(m->team, mt_forward_attend, s);
+  mt_team_run(m->team, quantize_attention, s);
+  return reduce_units(s, &y->o, &b->att_act, "attention output", e);
+}
+
+static int ffn_half(mt_step *s, mt_err *e) {
+  mt_buffers *b = s->b;
+  mt_model *m = s->m;
+  mt_layer *y = s->layer;
+  norm_job nj = {
+      .s = s, .weight = y->ffn_norm, .add = true, .add_bias = y->o_bias, .add_norm = y->post_attn_norm};
+  const mt_matrix *w[2] = {&y->gate, &y->up};
+  gemm_job gj = {.s = s, .w = {w[0], w[1]}, .out = {b->gate, b->up}, .n = 2};
+  int rc = reserve_inputs(b, &nj, w, 2, b->h, m->cfg.hidden, s->n, gj.act, e);
+  if (!rc) rc = mt_act_reserve(&b->ffn_act, &y->down, b->gate, y->down.cols, s->n, e);
+  if (rc) return rc;
+  mt_team_run(m->team, norm_thread, &nj);
+  mt_team_run(m->team, gemm_thread, &gj);
+  mt_team_run(m->team, activate_thread, s);
+  return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------------------------------- */
+
+/* Embedding rows from the ranks that own them, in row order; scaled. Collective. */
+static int embed_rows(mt_step *s, mt_err *e) {
+  mt_model *m = s->m;
+  mt_buffers *b = s->b;
+  size_t width = m->cfg.hidden, mine = 0, total = 0;
+  uint32_t n_ranks = (uint32_t)mt_comm_size(m->comm), me = (uint32_t)mt_comm_rank(m->comm);
+  for (uint32_t r = 0; r < n_ranks; r++) b->count[r] = 0;
+  for (size_t t = 0; t < s->n; t++) {
+    uint32_t owner = mt_shard_vocab_owner(&m->dims, n_ranks, s->row[t].token);
+    if (owner == me) mt_matrix_row(&m->embed, s->row[t].token - m->shard.vocab.begin, b->h + mine++ * width);
+    b->count[owner] += width * sizeof(float);
+  }
+  for (uint32_t r = 0; r < n_ranks; r++) {
+    b->offset[r] = total;
+    total += b->count[r];
+  }
+  int rc = mt_comm_allgatherv(m->comm, b->h, b->embed, b->count, b->offset, e);
+  if (rc) return rc;
+  for (size_t t = 0; t < s->n; t++) {
+    size_t *at = &b->offset[mt_shard_vocab_owner(&m->dims, n_ranks, s->row[t].token)];
+    memcpy(b->x + t * width, (const char *)b->embed + *at, width * sizeof(float));
+    *at += width * sizeof(float);
+    if (m->cfg.embedding_scale != 1) m->kn->scale(b->x + t * width, m->cfg.embedding_scale, width);
+  }
+  return MT_OK;
+}
+
+/* Rank 0's logits of row i of a group, from the pieces that the ranks sent. */
+static const float *assemble_row(mt_model *m, size_t i, size_t group) {
+  mt_buffers *b = m->buf;
+  size_t at = 0;
+  for (int r = 0; r < mt_comm_size(m->comm); r++) {
+    size_t width = b->count[r] / group / sizeof(float);
+    memcpy(b->logits_row + at, (const char *)b->logits_all + b->offset[r] + i * width * sizeof(float),
+           width * sizeof(float));
+    at += width;
+  }
+  return b->logits_row;
+}
+
+
+/* Logits of the rows `pick` [n], at most MT_LOGIT_ROWS; the rows' norms first. Collective. */
+static int head_group(mt_step *s, const size_t *pick, size_t n, mt_logits_fn sink, void *arg, mt_err *e) {
+  mt_model *m = s->m;
+  mt_buffers *b = s->b;
+  const mt_matrix *w = m->cfg.tied ? &m->embed : &m->head;
+  size_t width = m->cfg.hidden, total = 0;
+  int rc = mt_act_reserve(&b->in[0], w, b->h, width, n, e);
+  if (rc) return rc;
+  for (size_t i = 0; i < n; i++) {
+    m->kn->rmsnorm(b->x + pick[i] * width, m->final_norm, width, m->cfg.eps, b->h + i * width);
+    m->kn->quantize(&b->in[0], w, i, i + 1);
+  }
+  mt_step group = {.m = m, .b = b, .n = n};
+  gemm_job gj = {.s = &group, .w = {w}, .act = {&b->in[0]}, .out = {b->logits_local}, .n = 1};
+  mt_team_run(m->team, gemm_thread, &gj);
+  for (int r = 0; r < mt_comm_size(m->comm); r++) {
+    mt_shard other;
+    rc = mt_shard_plan(&m->dims, (uint32_t)mt_comm_size(m->comm), (uint32_t)r, &other, e);
+    if (rc) return rc;
+    b->offset[r] = total;
+    b->count[r] = n * (other.vocab.end - other.vocab.begin) * sizeof(float);
+    total += b->count[r];
+  }
+  rc = mt_comm_gatherv(m->comm, b->logits_local, b->logits_all, b->count, b->offset, 0, e);
+  for (size_t i = 0; !rc && sink && mt_comm_rank(m->comm) == 0 && i < n; i++)
+    rc = sink(arg, pick[i], assemble_row(m, i, n));
+  return rc;
+}
+
+/* A sink's failure is rank 0's own; it is reported after the last group, so that the others do not wait for ever. */
+static int head_rows(mt_step *s, mt_logits_fn sink, void *arg, mt_err *e) {
+  size_t pick[MT_LOGIT_ROWS], n = 0;
+  int rc = MT_OK;
+  for (size_t t = 0; t < s->n; t++) {
+    if (s->row[t].want_logits) pick[n++] = t;
+    if (n == MT_LOGIT_ROWS || (n && t + 1 == s->n)) {
+      int one = head_group(s, pick, n, rc ? NULL : sink, arg, e);
+      if (one && !rc) rc = one;
+      n = 0;
+    }
+  }
+  return rc;
+}
+
+/* ---- the step ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t count_kv_bytes(const mt_step *s) {
+  const mt_model *m = s->m;
+  mt_kv_dims d = {1, m->shard.kv_heads.end - m->shard.kv_heads.begin, m->cfg.head_dim, m->opt.kv_type};
+  uint64_t per_token = mt_kv_block_bytes(&d) / MT_KV_BLOCK, keys = 0;
+  for (uint32_t l = 0; l < m->cfg.n_layers; l++) {
+    uint64_t window = m->cfg.layer[l].window;
+    for (size_t t = 0; t < s->n; t++) {
+      uint64_t seen = (uint64_t)s->row[t].position + 1;
+      keys += window && seen > window ? window : seen;
+    }
+  }
+  return keys * per_token;
+}
+
+static void count_step(mt_step *s, const uint64_t at[5], mt_comm_stats before) {
+  mt_model_stats *st = &s->m->stats;
+  mt_comm_stats after = mt_comm_get_stats(s->m->comm);
+  st->steps++;
+  st->rows += s->n;
+  st->embed_ns += at[1] - at[0];
+  st->attention_ns += at[4];
+  st->ffn_ns += at[2] - at[1] - at[4];
+  st->head_ns += at[3] - at[2];
+  st->collective_ns += after.ns - before.ns;
+  st->net_bytes += after.sent_bytes + after.received_bytes - before.sent_bytes - before.received_bytes;
+  st->weight_bytes += mt_model_weight_bytes(s->m);
+  st->kv_bytes += count_kv_bytes(s);
+}
+
+int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_fn sink, void *arg, mt_err *e) {
+  if (n_rows > m->opt.max_rows)
+    return mt_err_set(e, MT_ERANGE, "a step of %zu rows, %zu at most", n_rows, m->opt.max_rows);
+  mt_step s = {.m = m, .b = m->buf, .row = rows, .n = n_rows};
+  mt_comm_stats before = mt_comm_get_stats(m->comm);
+  uint64_t at[5] = {mt_clock_ns()}; /* start, embedded, layers done, head done; [4]: attention alone */
+  int rc = embed_rows(&s, e);
+  mt_forward_angles(&s);
+  at[1] = mt_clock_ns();
+  for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
+    s.l = l;
+    s.layer = &m->layer[l];
+    uint64_t t = mt_clock_ns();
+    rc = attention_half(&s, l ? &m->layer[l - 1] : NULL, e);
+    at[4] += mt_clock_ns() - t;
+    if (!rc) rc = ffn_half(&s, e);
+  }
+  if (rc) return rc;
+  const mt_layer *top = &m->layer[m->cfg.n_layers - 1];
+  norm_job last = {.s = &s, .add = true, .add_bias = top->down_bias, .add_norm = top->post_ffn_norm};
+  mt_team_run(m->team, norm_thread, &last);
+  at[2] = mt_clock_ns();
+  rc = head_rows(&s, sink, arg, e);
+  at[3] = mt_clock_ns();
+  count_step(&s, at, before);
+  return rc;
+}
