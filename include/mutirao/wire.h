@@ -20,8 +20,10 @@ enum {
 
 typedef enum mt_step_kind {
   MT_STEP_RUN = 1, /* apply the cache commands in order, then run the rows, if any */
-  MT_STEP_STOP,    /* leave the loop; no rows, no commands */
-  MT_STEP_RESET,   /* forget all sequences; no rows, no commands */
+  MT_STEP_STOP,    /* leave the loop; this and all below: no rows, no commands */
+  MT_STEP_STATS,   /* send this rank's statistics and begin new ones */
+  MT_STEP_PROBE,   /* argument 1: keep attention weights from now on; 0: no more */
+  MT_STEP_ATTENTION, /* send the kept weights of the first `argument` keys */
 } mt_step_kind;
 
 enum { MT_ROW_LOGITS = 1 }; /* flag of a row: its logits are wanted */
@@ -44,6 +46,8 @@ typedef struct mt_step_plan {
   mt_step_kind kind;
   size_t n_rows;
   uint32_t *token, *position, *sequence, *flags; /* [n_rows] each; flags: MT_ROW_* */
+  uint32_t *planned; /* [n_rows] tokens that the row's request plans in all: some ropes depend on it */
+  uint64_t argument; /* of MT_STEP_PROBE and MT_STEP_ATTENTION, else 0 */
   size_t n_commands;
   mt_cache_command *command; /* [n_commands] */
 } mt_step_plan;

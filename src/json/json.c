@@ -53,7 +53,12 @@ int mt_json_parse(mt_json **out, const char *text, size_t len, const char *name,
   call_once(&once, install_allocator);
   out_of_memory = false;
   json_error_t je;
-  json_t *j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &je);
+  size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
+  json_t *j = json_loadb(text, len, flags, &je);
+  /* Integers beyond 64 bits do occur (model_max_length 1e30): then every integer of the text is read as a real, which
+   * mt_json_int still gives back where it is whole. */
+  if (!j && !out_of_memory && json_error_code(&je) == json_error_numeric_overflow)
+    j = json_loadb(text, len, flags | JSON_DECODE_INT_AS_REAL, &je);
   if (!j && out_of_memory)
     return mt_err_set(e, MT_ENOMEM, "%s: no memory for JSON of %zu bytes", name, len);
   if (!j) return mt_err_set(e, MT_EFORMAT, "%s:%d:%d: %s", name, je.line, je.column, je.text);

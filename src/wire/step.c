@@ -11,6 +11,7 @@ void mt_step_plan_free(mt_step_plan *p) {
   free(p->position);
   free(p->sequence);
   free(p->flags);
+  free(p->planned);
   free(p->command);
   memset(p, 0, sizeof *p);
 }
@@ -32,7 +33,7 @@ static int check_command(const mt_cache_command *c, size_t i, int broken, mt_err
 
 static int check_row(const mt_step_plan *p, size_t i, int broken, mt_err *e) {
   if (p->token[i] > MT_WIRE_NUMBER_MOST || p->position[i] > MT_WIRE_NUMBER_MOST ||
-      p->sequence[i] > MT_WIRE_NUMBER_MOST)
+      p->sequence[i] > MT_WIRE_NUMBER_MOST || p->planned[i] > MT_WIRE_NUMBER_MOST)
     return mt_err_set(e, MT_ERANGE, "row %zu: number beyond %d", i, MT_WIRE_NUMBER_MOST);
   if (p->flags[i] & ~(uint32_t)MT_ROW_LOGITS)
     return mt_err_set(e, broken, "row %zu: unknown flags %#x", i, p->flags[i]);
@@ -41,10 +42,12 @@ static int check_row(const mt_step_plan *p, size_t i, int broken, mt_err *e) {
 
 /* `broken` is the code for a plan that makes no sense. */
 static int check_plan(const mt_step_plan *p, int broken, mt_err *e) {
-  if (p->kind != MT_STEP_RUN && p->kind != MT_STEP_STOP && p->kind != MT_STEP_RESET)
+  if (p->kind < MT_STEP_RUN || p->kind > MT_STEP_ATTENTION)
     return mt_err_set(e, broken, "unknown kind of step, %d", (int)p->kind);
   if (p->kind != MT_STEP_RUN && (p->n_rows || p->n_commands))
-    return mt_err_set(e, broken, "a stop or reset with rows or commands");
+    return mt_err_set(e, broken, "a step of kind %d with rows or commands", (int)p->kind);
+  if (p->argument && p->kind != MT_STEP_PROBE && p->kind != MT_STEP_ATTENTION)
+    return mt_err_set(e, broken, "a step of kind %d with an argument", (int)p->kind);
   if (p->n_rows > MT_WIRE_ROWS_MOST)
     return mt_err_set(e, MT_ERANGE, "a step of %zu rows, of at most %d", p->n_rows,
                       MT_WIRE_ROWS_MOST);
@@ -82,11 +85,13 @@ int mt_wire_pack_step(const mt_step_plan *p, mt_buf *out, mt_err *e) {
   m.version = MT_WIRE_VERSION;
   m.step = p->step;
   m.kind = (Mutirao__StepPlan__Kind)p->kind;
-  m.n_token = m.n_position = m.n_sequence = m.n_flags = p->n_rows;
+  m.n_token = m.n_position = m.n_sequence = m.n_flags = m.n_planned = p->n_rows;
   m.token = p->token;
   m.position = p->position;
   m.sequence = p->sequence;
   m.flags = p->flags;
+  m.planned = p->planned;
+  m.argument = p->argument;
   m.n_cache = p->n_commands;
   m.cache = list;
   rc = mt_wire_pack(&m.base, out, e);
@@ -104,10 +109,11 @@ static uint32_t *copy(const uint32_t *from, size_t n) {
 
 /* The message's arrays are the plain struct's, once their lengths agree. */
 static int take(const Mutirao__StepPlan *m, mt_step_plan *p, mt_err *e) {
-  if (m->n_position != m->n_token || m->n_sequence != m->n_token || m->n_flags != m->n_token)
+  if (m->n_position != m->n_token || m->n_sequence != m->n_token || m->n_flags != m->n_token ||
+      m->n_planned != m->n_token)
     return mt_err_set(e, MT_EFORMAT,
-                      "a step plan of %zu tokens, %zu positions, %zu sequences and %zu flags",
-                      m->n_token, m->n_position, m->n_sequence, m->n_flags);
+                      "a step plan of %zu tokens, %zu positions, %zu sequences, %zu flags, %zu plans",
+                      m->n_token, m->n_position, m->n_sequence, m->n_flags, m->n_planned);
   if (m->n_token > MT_WIRE_ROWS_MOST || m->n_cache > MT_WIRE_COMMANDS_MOST)
     return mt_err_set(e, MT_ERANGE, "a step of %zu rows and %zu cache commands, of at most %d, %d",
                       m->n_token, m->n_cache, MT_WIRE_ROWS_MOST, MT_WIRE_COMMANDS_MOST);
@@ -119,8 +125,10 @@ static int take(const Mutirao__StepPlan *m, mt_step_plan *p, mt_err *e) {
   p->position = copy(m->position, m->n_token);
   p->sequence = copy(m->sequence, m->n_token);
   p->flags = copy(m->flags, m->n_token);
+  p->planned = copy(m->planned, m->n_token);
+  p->argument = m->argument;
   p->command = mt_calloc(m->n_cache, sizeof *p->command);
-  if (!p->token || !p->position || !p->sequence || !p->flags || !p->command)
+  if (!p->token || !p->position || !p->sequence || !p->flags || !p->planned || !p->command)
     return mt_err_set(e, MT_ENOMEM, "no memory for a step of %zu rows", m->n_token);
   for (size_t i = 0; i < m->n_cache; i++)
     p->command[i] = (mt_cache_command){(mt_cache_op)m->cache[i]->op, m->cache[i]->sequence,

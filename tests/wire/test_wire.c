@@ -15,12 +15,14 @@ static mt_step_plan make_plan(uint32_t i, size_t rows, size_t commands) {
   p.position = mt_calloc(rows, 4);
   p.sequence = mt_calloc(rows, 4);
   p.flags = mt_calloc(rows, 4);
+  p.planned = mt_calloc(rows, 4);
   p.command = mt_calloc(commands, sizeof *p.command);
   for (uint32_t k = 0; k < rows; k++) {
     p.token[k] = pick(k, i, 300000);
     p.position[k] = k == 0 ? MT_WIRE_NUMBER_MOST : pick(k, i + 1000, 100000);
     p.sequence[k] = pick(k, i + 2000, 64);
     p.flags[k] = k % 3 == 0 ? MT_ROW_LOGITS : 0;
+    p.planned[k] = pick(k, i + 3000, 4096);
   }
   for (uint32_t k = 0; k < commands; k++) {
     static const mt_cache_command sample[] = {
@@ -39,6 +41,7 @@ static void check_same(const mt_step_plan *a, const mt_step_plan *b) {
   CU_ASSERT(!memcmp(a->position, b->position, 4 * a->n_rows));
   CU_ASSERT(!memcmp(a->sequence, b->sequence, 4 * a->n_rows));
   CU_ASSERT(!memcmp(a->flags, b->flags, 4 * a->n_rows));
+  CU_ASSERT(!memcmp(a->planned, b->planned, 4 * a->n_rows));
   for (size_t i = 0; i < a->n_commands; i++) {
     CU_ASSERT_EQUAL(a->command[i].op, b->command[i].op);
     CU_ASSERT_EQUAL(a->command[i].sequence, b->command[i].sequence);
@@ -64,29 +67,31 @@ static void test_round_trip(void) {
 }
 
 static void test_kinds(void) {
-  for (int k = MT_STEP_STOP; k <= MT_STEP_RESET; k++) {
-    mt_step_plan p = {.step = 9, .kind = (mt_step_kind)k}, q;
+  for (int k = MT_STEP_STOP; k <= MT_STEP_ATTENTION; k++) {
+    mt_step_plan p = {.step = 9, .kind = (mt_step_kind)k, .argument = k >= MT_STEP_PROBE ? 7 : 0}, q;
     mt_buf b = {0};
     CU_ASSERT_EQUAL_FATAL(mt_wire_pack_step(&p, &b, NULL), MT_OK);
     CU_ASSERT_EQUAL_FATAL(mt_wire_unpack_step(b.data, b.len, &q, NULL), MT_OK);
     CU_ASSERT_EQUAL(q.kind, p.kind);
     CU_ASSERT_EQUAL(q.step, 9);
+    CU_ASSERT_EQUAL(q.argument, p.argument);
     mt_step_plan_free(&q);
     mt_buf_free(&b);
   }
 }
 
 /* Bytes as Protocol Buffers' own documentation says they are: field 1 varint 1 (version), field 2
- * varint 300 (step), field 3 varint 1 (kind), fields 4 to 7 packed [5], [6], [0], [1]. */
+ * varint 300 (step), field 3 varint 1 (kind), fields 4 to 7 packed [5], [6], [0], [1], field 9 packed [8]. */
 static void test_format(void) {
   static const unsigned char want[] = {0x08, 1, 0x10, 0xac, 2, 0x18, 1, 0x22, 1, 5,
-                                       0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1};
+                                       0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1, 0x4a, 1, 8};
   mt_step_plan p = make_plan(0, 1, 0);
   mt_buf b = {0};
   p.step = 300;
   p.token[0] = 5;
   p.position[0] = 6;
   p.sequence[0] = 0;
+  p.planned[0] = 8;
   CU_ASSERT_EQUAL(mt_wire_pack_step(&p, &b, NULL), MT_OK);
   CU_ASSERT_EQUAL_FATAL(b.len, sizeof want);
   CU_ASSERT(!memcmp(b.data, want, sizeof want));
