@@ -109,6 +109,10 @@ bool mt_opt_row_is_launcher(const mt_opt_row *row);
 /* Checks one value as the command line would ("--name value"); for the configuration file. */
 int mt_opt_check_value(const mt_opt_row *row, const char *value, mt_err *e);
 
+/* A list of token ids as text: numbers up to `max`, separated by commas and blanks; empty text is an empty list. *ids is
+ * malloc'ed, the caller's. MT_EINVAL names the entry; `name` is for messages. */
+int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t **ids, size_t *n, mt_err *e);
+
 /* The model: -m, or the one that comes with the program (../../models/mirim or ../share/mutirao/models/mirim from the
  * executable's directory). *path is malloc'ed, the caller's. MT_EIO where there is none. */
 int mt_opt_find_model(const mt_opt *o, char **path, mt_err *e);

@@ -124,33 +124,53 @@ static const char *skip_blanks(const char *s) {
   return s + strspn(s, " \t\r\n");
 }
 
-static int parse_ids(const mt_opt_row *row, const char *s, mt_opt_value *v, mt_err *e) {
-  v->n = 0;
-  for (s = skip_blanks(s);;) {
+int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t **ids, size_t *n, mt_err *e) {
+  mt_opt_value v = {0};
+  int rc = MT_OK;
+  const char *s = skip_blanks(text);
+  while (*s && !rc) {
     char *end;
     uint64_t id;
-    if (!scan_u64(s, &end, &id) || id > (uint64_t)row->max)
-      return mt_err_set(e, MT_EINVAL, "--%s: entry %zu, '%.24s', is not a token id (comma-separated, %.0f to %.0f)",
-                        row->name, v->n + 1, s, row->min, row->max);
-    if (grow(v, sizeof(uint32_t))) return mt_err_set(e, MT_ENOMEM, "--%s: no memory", row->name);
-    ((uint32_t *)v->list)[v->n++] = (uint32_t)id;
+    if (!scan_u64(s, &end, &id) || id > max) {
+      rc = mt_err_set(e, MT_EINVAL, "%s: entry %zu, '%.24s', is not a token id (comma-separated, 0 to %u)", name,
+                      v.n + 1, s, max);
+      break;
+    }
+    if (grow(&v, sizeof(uint32_t))) {
+      rc = mt_err_set(e, MT_ENOMEM, "%s: no memory for a list", name);
+      break;
+    }
+    ((uint32_t *)v.list)[v.n++] = (uint32_t)id;
     s = skip_blanks(end);
-    if (!*s) return MT_OK;
-    if (*s != ',')
-      return mt_err_set(e, MT_EINVAL, "--%s: expected a comma after entry %zu, got '%.24s'", row->name, v->n, s);
-    s = skip_blanks(s + 1);
+    if (*s == ',' && *(s = skip_blanks(s + 1))) continue;
+    if (*s || s[-1] == ',')
+      rc = mt_err_set(e, MT_EINVAL, "%s: expected a comma and an id after entry %zu, got '%.24s'", name, v.n, s);
   }
+  *ids = v.list;
+  *n = v.n;
+  if (rc) {
+    mt_opt_value_fini(&v);
+    *ids = NULL;
+    *n = 0;
+  }
+  return rc;
 }
 
 static int read_ids(const mt_opt_row *row, const char *text, mt_opt_value *v, mt_err *e) {
-  if (*text != '@') return parse_ids(row, text, v, e);
-  mt_buf b = {0};
-  int rc = mt_buf_read_file(&b, text + 1, MAX_LIST_BYTES, e);
-  if (rc)
-    mt_err_prefix(e, rc, "--%s", row->name);
-  else if ((rc = parse_ids(row, b.data ? b.data : "", v, e)) == MT_EINVAL)
-    rc = mt_err_set(e, MT_EFORMAT, "%s is not a list of token ids: %.300s", text + 1, e ? e->msg : "");
-  mt_buf_free(&b);
+  mt_buf file = {0};
+  char name[48];
+  snprintf(name, sizeof name, "--%s", row->name);
+  bool from_file = *text == '@';
+  int rc = from_file ? mt_buf_read_file(&file, text + 1, MAX_LIST_BYTES, e) : MT_OK;
+  const char *list = !from_file ? text : file.data ? file.data : "";
+  mt_opt_value_fini(v);
+  uint32_t *ids = NULL;
+  if (!rc) rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &v->n, e);
+  v->list = ids;
+  v->cap = v->n;
+  if (rc == MT_EINVAL && from_file && e) rc = e->code = MT_EFORMAT; /* the file is at fault, not the command line */
+  if (!rc && !v->n) rc = mt_err_set(e, MT_EINVAL, "%s: the list is empty", name);
+  mt_buf_free(&file);
   return rc;
 }
 
