@@ -107,7 +107,7 @@ static void on_finish(void *arg, mt_finish why) {
 
 static int answer(talk *k) {
   mt_ids ids = {0};
-  size_t room;
+  size_t room = 0;
   int rc = fit(k, &ids, &room);
   const char *const *stop;
   size_t n_stop = mt_opt_strings(k->s->opt, "stop", &stop);

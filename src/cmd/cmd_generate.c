@@ -32,7 +32,8 @@ static int on_token(void *arg, const mt_token_event *ev) {
   if (mt_ids_push(&o->ids, ev->id)) o->rc = mt_err_set(o->err, MT_ENOMEM, "no memory for the output");
   bool stopped = false;
   size_t from = o->text.len;
-  if (!o->rc) o->rc = mt_answer_push(o->answer, ev->id, &o->text, &stopped, o->err);
+  if (!o->rc && !o->answer) o->rc = mt_texts_decode(o->t, ev->id, &o->text, o->err);
+  if (!o->rc && o->answer) o->rc = mt_answer_push(o->answer, ev->id, &o->text, &stopped, o->err);
   show(o, from);
   return stopped || o->rc;
 }
@@ -41,7 +42,7 @@ static void on_finish(void *arg, mt_finish why) {
   output *o = arg;
   size_t from = o->text.len;
   o->why = why;
-  if (!o->rc) o->rc = mt_answer_finish(o->answer, &o->text, o->err);
+  if (!o->rc && o->answer) o->rc = mt_answer_finish(o->answer, &o->text, o->err);
   show(o, from);
 }
 
@@ -131,7 +132,7 @@ static int print_results(const mt_opt *opt, output *o, size_t n, size_t n_prompt
 
 static int echo_prompt(const mt_texts *t, const mt_ids *prompt, mt_err *e) {
   mt_buf text = {0};
-  int rc = mt_tokenizer_decode(t->tok, prompt->id, prompt->n, true, &text, e);
+  int rc = t->tok ? mt_tokenizer_decode(t->tok, prompt->id, prompt->n, true, &text, e) : MT_OK;
   if (!rc && text.len) rc = mt_write_all("-", text.data, text.len, e);
   mt_buf_free(&text);
   return rc;
@@ -152,7 +153,7 @@ static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t
       r.n_eos = t->n_stop_ids;
     }
     o[c] = (output){.t = t, .err = e, .start_ns = mt_clock_ns(), .stream = n == 1 && !mt_opt_flag(s->opt, "json")};
-    rc = mt_answer_new(&o[c].answer, t->tok, stop, n_stop, e);
+    if (t->tok) rc = mt_answer_new(&o[c].answer, t->tok, stop, n_stop, e);
     if (!rc) rc = mt_engine_submit(s->engine, &r, e);
   }
   return rc;

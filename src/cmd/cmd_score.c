@@ -42,7 +42,7 @@ static int score(mt_session *s, scorer *sc, size_t n, size_t window, size_t stri
 
 static int print_token(const mt_texts *t, uint32_t id, size_t i, double logprob, mt_err *e) {
   mt_buf text = {0};
-  int rc = mt_tokenizer_decode(t->tok, &id, 1, false, &text, e);
+  int rc = mt_texts_decode(t, id, &text, e);
   if (!rc) printf("%zu\t%u\t%.6f\t", i, id, logprob);
   for (size_t k = 0; !rc && k < text.len; k++)
     if ((unsigned char)text.data[k] < 0x20)

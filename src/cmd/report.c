@@ -18,10 +18,6 @@ void mt_report_free(mt_report *r) {
   r->rank = NULL;
 }
 
-double mt_report_weight_bytes(double parameters, double bytes_each, uint64_t passes, int n_ranks) {
-  return parameters * bytes_each * (double)passes / n_ranks;
-}
-
 static void format_bytes(double n, char out[32]) {
   static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   int u = 0;

@@ -18,7 +18,4 @@ int mt_report_gather(mt_report *r, mt_session *s, mt_err *e);
 void mt_report_free(mt_report *r);
 /* Two lines at the usual level of standard error. */
 void mt_report_log(const mt_report *r);
-/* Bytes of weights that generating takes: parameters × bytes of each × passes, a share of it for each of n ranks. */
-double mt_report_weight_bytes(double parameters, double bytes_each, uint64_t passes, int n_ranks);
-
 #endif

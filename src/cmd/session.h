@@ -40,7 +40,7 @@ int mt_session_close(mt_session *s, int rc, mt_err *e);
 /* ---- the model's texts, rank 0 only (texts.c) ------------------------------------------------------------------------ */
 
 typedef struct mt_texts {
-  mt_tokenizer *tok;
+  mt_tokenizer *tok;          /* NULL where the model has none and --ids asks for none */
   mt_chat_template *tmpl;     /* NULL where there is none */
   const char *bos, *eos;      /* spelling of these tokens, or NULL */
   uint32_t *stop_ids;         /* [n_stop_ids] ids that end an answer */
@@ -49,14 +49,16 @@ typedef struct mt_texts {
   mt_logit_bias *bias;        /* what sample.bias points to */
 } mt_texts;
 
-/* `vocab`: of the model, that the tokenizer must fit; 0 where not known yet. */
+/* Tokenizer, template, generation_config.json, options. With --ids a model may be without a tokenizer. */
 int mt_texts_open(mt_texts *t, const mt_opt *o, const char *path, mt_err *e);
 void mt_texts_free(mt_texts *t);
 /* Messages through the template, then ids; special tokens only where the template wrote them. */
 int mt_texts_encode_chat(const mt_texts *t, const mt_json *messages, mt_ids *ids, mt_err *e);
 /* The prompt of generate and trace: --prompt, --prompt-file, --ids, through the template with --chat. */
 int mt_texts_prompt(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e);
-/* True if the tokenizer's ids fit the model's vocabulary. */
+/* Text of one token as it stands (special ones too); without a tokenizer its number. */
+int mt_texts_decode(const mt_texts *t, uint32_t id, mt_buf *out, mt_err *e);
+/* MT_OK if the tokenizer's ids fit the model's vocabulary. */
 int mt_texts_check_vocab(const mt_texts *t, size_t vocab, mt_err *e);
 /* One {"role": …, "content": …} more. */
 int mt_texts_add_message(mt_json *messages, const char *role, const char *content, size_t len);

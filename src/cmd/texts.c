@@ -55,8 +55,8 @@ static int add_stop(mt_texts *t, uint32_t id) {
 }
 
 static int read_stops(mt_texts *t, const mt_json *j) {
-  const uint32_t *known;
-  size_t n = mt_tokenizer_stops(t->tok, &known);
+  const uint32_t *known = NULL;
+  size_t n = t->tok ? mt_tokenizer_stops(t->tok, &known) : 0;
   int rc = MT_OK;
   for (size_t i = 0; !rc && i < n; i++) rc = add_stop(t, known[i]);
   const mt_json *eos = mt_json_get(j, "eos_token_id");
@@ -152,6 +152,11 @@ static int apply_options(mt_texts *t, const mt_opt *o, mt_err *e) {
 int mt_texts_open(mt_texts *t, const mt_opt *o, const char *path, mt_err *e) {
   *t = (mt_texts){0};
   int rc = mt_tokenizer_open(&t->tok, path, e);
+  if (rc && mt_opt_is_set(o, "ids")) {
+    mt_log(MT_LOG_WARN, "no tokenizer, so ids instead of text: %s", e ? e->msg : "");
+    rc = open_generation_config(t, path, e);
+    return rc ? rc : apply_options(t, o, e);
+  }
   if (rc) return rc;
   int64_t bos = mt_tokenizer_bos(t->tok), eos = mt_tokenizer_eos(t->tok);
   t->bos = bos >= 0 ? mt_tokenizer_token(t->tok, (uint32_t)bos, NULL) : NULL;
@@ -169,8 +174,13 @@ void mt_texts_free(mt_texts *t) {
   *t = (mt_texts){0};
 }
 
+int mt_texts_decode(const mt_texts *t, uint32_t id, mt_buf *out, mt_err *e) {
+  if (t->tok) return mt_tokenizer_decode(t->tok, &id, 1, false, out, e);
+  return mt_buf_printf(out, "%u ", id) ? mt_err_set(e, MT_ENOMEM, "no memory for a token") : MT_OK;
+}
+
 int mt_texts_check_vocab(const mt_texts *t, size_t vocab, mt_err *e) {
-  size_t n = mt_tokenizer_vocab(t->tok);
+  size_t n = t->tok ? mt_tokenizer_vocab(t->tok) : 0;
   if (n <= vocab) return MT_OK;
   return mt_err_set(e, MT_EFORMAT, "the tokenizer does not fit the model: it has %zu ids, the model %zu", n, vocab);
 }

@@ -7,7 +7,7 @@
 
 #include "comm_impl.h"
 
-enum { TAG = 7, NAP_LEAST_NS = 50 * 1000, NAP_MOST_NS = 2 * 1000 * 1000, NAPS_PER_WAIT = 20 };
+enum { TAG = 7, NAP_LEAST_NS = 50 * 1000, NAP_MOST_NS = 4 * 1000 * 1000, NAPS_PER_WAIT = 20 };
 
 static int mpi_fault(mt_comm *c, int code, int peer) {
   char text[MPI_MAX_ERROR_STRING] = "";
