@@ -1,4 +1,5 @@
-/* The commands of mutirao-rank. Each runs to its end and returns the exit status; messages have been printed. */
+/* The commands of mutirao-rank. Each runs to its end and returns the exit status; messages have
+ * been printed. */
 #ifndef MT_CMD_H
 #define MT_CMD_H
 

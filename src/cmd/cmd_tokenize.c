@@ -1,5 +1,5 @@
-/* tokenize: text to ids and back, counts, merges, the rendered chat template. One process; standard input to standard
- * output. */
+/* tokenize: text to ids and back, counts, merges, the rendered chat template. One process; standard
+ * input to standard output. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,8 @@ static int write_out(const mt_buf *b, mt_err *e) {
 static int read_text(mt_buf *in, mt_err *e) {
   size_t bad;
   int rc = mt_buf_read_file(in, "-", STDIN_MAX_BYTES, e);
-  if (!rc) rc = mt_buf_reserve(in, 1) ? mt_err_set(e, MT_ENOMEM, "standard input: no memory") : MT_OK;
+  if (!rc)
+    rc = mt_buf_reserve(in, 1) ? mt_err_set(e, MT_ENOMEM, "standard input: no memory") : MT_OK;
   if (!rc && !mt_utf8_valid(in->data, in->len, &bad))
     rc = mt_err_set(e, MT_EFORMAT, "standard input: not UTF-8 at byte %zu", bad);
   return rc;
@@ -29,7 +30,9 @@ static int flags_of(const mt_opt *o) {
          (mt_opt_flag(o, "no-parse-special") ? 0 : MT_ENCODE_PARSE_SPECIAL);
 }
 
-/* ---- --chat ---------------------------------------------------------------------------------------------------------- */
+/* ---- --chat
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 static int read_request(mt_json **request, mt_chat_input *in, mt_err *e) {
   static const char name[] = "standard input";
@@ -38,7 +41,8 @@ static int read_request(mt_json **request, mt_chat_input *in, mt_err *e) {
   if (!rc) rc = mt_json_parse(request, text.data, text.len, name, e);
   mt_buf_free(&text);
   if (rc) return rc;
-  if (!mt_json_is(*request, MT_JSON_OBJECT) || !mt_json_is(mt_json_get(*request, "messages"), MT_JSON_ARRAY))
+  if (!mt_json_is(*request, MT_JSON_OBJECT) ||
+      !mt_json_is(mt_json_get(*request, "messages"), MT_JSON_ARRAY))
     return mt_err_set(e, MT_EFORMAT, "%s: expected an object with an array \"messages\"", name);
   in->add_generation_prompt = true;
   for (const mt_json_member *m = mt_json_first(*request); m; m = mt_json_next(*request, m)) {
@@ -48,7 +52,8 @@ static int read_request(mt_json **request, mt_chat_input *in, mt_err *e) {
     if (!strcmp(key, "messages")) {
       in->messages = v;
     } else if (!strcmp(key, "tools") || !strcmp(key, "documents")) {
-      if ((fits = null || mt_json_is(v, MT_JSON_ARRAY)) && !null) *(*key == 't' ? &in->tools : &in->documents) = v;
+      if ((fits = null || mt_json_is(v, MT_JSON_ARRAY)) && !null)
+        *(*key == 't' ? &in->tools : &in->documents) = v;
     } else if (!strcmp(key, "chat_template_kwargs")) {
       if ((fits = null || mt_json_is(v, MT_JSON_OBJECT)) && !null) in->kwargs = v;
     } else if (!strcmp(key, "add_generation_prompt")) {
@@ -87,14 +92,17 @@ static int render_chat(const mt_opt *o, const char *model, mt_err *e) {
   return rc;
 }
 
-/* ---- ids and text ---------------------------------------------------------------------------------------------------- */
+/* ---- ids and text
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static int decode(const mt_tokenizer *t, mt_err *e) {
   mt_buf in = {0}, out = {0};
   uint32_t *ids = NULL;
   size_t n = 0;
   int rc = read_text(&in, e);
-  if (!rc && mt_opt_parse_ids("standard input", in.data, (uint32_t)mt_tokenizer_vocab(t) - 1, &ids, &n, e))
+  if (!rc &&
+      mt_opt_parse_ids("standard input", in.data, (uint32_t)mt_tokenizer_vocab(t) - 1, &ids, &n, e))
     rc = MT_EFORMAT;
   if (!rc) rc = mt_tokenizer_decode(t, ids, n, false, &out, e);
   if (!rc) rc = write_out(&out, e);
@@ -106,23 +114,26 @@ static int decode(const mt_tokenizer *t, mt_err *e) {
 
 static int put_ids(const mt_ids *ids, mt_buf *out) {
   int rc = MT_OK;
-  for (size_t i = 0; i < ids->n && !rc; i++) rc = mt_buf_printf(out, "%s%u", i ? "," : "", ids->id[i]);
+  for (size_t i = 0; i < ids->n && !rc; i++)
+    rc = mt_buf_printf(out, "%s%u", i ? "," : "", ids->id[i]);
   return rc ? rc : mt_buf_putc(out, '\n');
 }
 
-/* ---- --stats and --explain -------------------------------------------------------------------------------------------- */
+/* ---- --stats and --explain
+ * -------------------------------------------------------------------------------------------- */
 
 typedef struct report {
   const mt_tokenizer *tok;
-  mt_buf text;      /* for people */
-  mt_json *pieces;  /* for programs: [{"piece": …, "symbols": […], "merges": […], "tokens": […]}…] */
+  mt_buf text; /* for people */
+  mt_json *pieces; /* for programs: [{"piece": …, "symbols": […], "merges": […], "tokens": […]}…] */
   mt_json *symbols, *merges, *tokens; /* of the last piece */
   int rc;
 } report;
 
 static mt_json *new_text(const char *s, size_t len) {
   mt_buf b = {0};
-  mt_json *j = mt_utf8_append_lossy(&b, s, len) ? NULL : mt_json_new_string(b.data ? b.data : "", b.len);
+  mt_json *j =
+      mt_utf8_append_lossy(&b, s, len) ? NULL : mt_json_new_string(b.data ? b.data : "", b.len);
   mt_buf_free(&b);
   return j;
 }
@@ -137,7 +148,8 @@ static mt_json *new_token(const mt_tokenizer *t, uint32_t id) {
 static mt_json *new_merge(const report *r, const mt_explain_event *ev) {
   mt_json *j = mt_json_new_object();
   if (j && !mt_json_set(j, "left", new_token(r->tok, ev->left)) &&
-      !mt_json_set(j, "right", new_token(r->tok, ev->right)) && !mt_json_set(j, "rank", mt_json_new_int(ev->rank)))
+      !mt_json_set(j, "right", new_token(r->tok, ev->right)) &&
+      !mt_json_set(j, "rank", mt_json_new_int(ev->rank)))
     return j;
   mt_json_free(j);
   return NULL;
@@ -179,19 +191,21 @@ static int explain_text(report *r, const mt_explain_event *ev) {
   size_t a = 0, b = 0;
   const char *left, *right;
   switch (ev->kind) {
-    case MT_EXPLAIN_PIECE: return mt_buf_printf(&r->text, "piece \"%.*s\"\n", (int)ev->len, ev->text);
+    case MT_EXPLAIN_PIECE:
+      return mt_buf_printf(&r->text, "piece \"%.*s\"\n", (int)ev->len, ev->text);
     case MT_EXPLAIN_START:
       left = mt_tokenizer_token(r->tok, ev->id, &a);
       return mt_buf_printf(&r->text, "  symbol %-8u %.*s\n", ev->id, (int)a, left ? left : "");
     case MT_EXPLAIN_MERGE:
       left = mt_tokenizer_token(r->tok, ev->left, &a);
       right = mt_tokenizer_token(r->tok, ev->right, &b);
-      return mt_buf_printf(&r->text, "  merge %-9u %.*s + %.*s\n", ev->rank, (int)a, left ? left : "", (int)b,
-                           right ? right : "");
+      return mt_buf_printf(&r->text, "  merge %-9u %.*s + %.*s\n", ev->rank, (int)a,
+                           left ? left : "", (int)b, right ? right : "");
     case MT_EXPLAIN_TOKEN:
       left = mt_tokenizer_token(r->tok, ev->id, &a);
-      return mt_buf_printf(&r->text, "%stoken %-9u %.*s\n", mt_tokenizer_is_added(r->tok, ev->id) ? "" : "  ", ev->id,
-                           (int)a, left ? left : "");
+      return mt_buf_printf(&r->text, "%stoken %-9u %.*s\n",
+                           mt_tokenizer_is_added(r->tok, ev->id) ? "" : "  ", ev->id, (int)a,
+                           left ? left : "");
   }
   return MT_OK;
 }
@@ -221,19 +235,23 @@ static int add_stats(report *r, mt_json *json, const mt_buf *in, size_t n_tokens
              : MT_OK;
 }
 
-static int write_report(const mt_opt *o, const mt_tokenizer *t, const mt_buf *in, const mt_ids *ids, mt_err *e) {
+static int write_report(const mt_opt *o, const mt_tokenizer *t, const mt_buf *in, const mt_ids *ids,
+                        mt_err *e) {
   report r = {.tok = t};
-  bool as_json = mt_opt_flag(o, "json"), explain = mt_opt_flag(o, "explain"), stats = mt_opt_flag(o, "stats");
+  bool as_json = mt_opt_flag(o, "json"), explain = mt_opt_flag(o, "explain"),
+       stats = mt_opt_flag(o, "stats");
   mt_json *json = as_json ? mt_json_new_object() : NULL;
   int rc = as_json && (!json || (explain && !(r.pieces = mt_json_new_array()))) ? MT_ENOMEM : MT_OK;
-  if (!rc && explain) rc = mt_tokenizer_explain(t, in->data, in->len, flags_of(o), on_explain, &r, e);
+  if (!rc && explain)
+    rc = mt_tokenizer_explain(t, in->data, in->len, flags_of(o), on_explain, &r, e);
   if (!rc) rc = r.rc;
   if (!rc && stats) rc = add_stats(&r, json, in, ids->n);
   if (!rc && r.pieces) {
     rc = mt_json_set(json, "pieces", r.pieces);
     r.pieces = NULL;
   }
-  if (!rc && json) rc = mt_json_write(json, 0, &r.text) || mt_buf_putc(&r.text, '\n') ? MT_ENOMEM : MT_OK;
+  if (!rc && json)
+    rc = mt_json_write(json, 0, &r.text) || mt_buf_putc(&r.text, '\n') ? MT_ENOMEM : MT_OK;
   if (!rc)
     rc = write_out(&r.text, e);
   else if (rc == MT_ENOMEM)
@@ -252,7 +270,8 @@ static int encode(const mt_opt *o, const mt_tokenizer *t, mt_err *e) {
   if (!rc && (mt_opt_flag(o, "stats") || mt_opt_flag(o, "explain")))
     rc = write_report(o, t, &in, &ids, e);
   else if (!rc)
-    rc = put_ids(&ids, &out) ? mt_err_set(e, MT_ENOMEM, "no memory for the ids") : write_out(&out, e);
+    rc = put_ids(&ids, &out) ? mt_err_set(e, MT_ENOMEM, "no memory for the ids")
+                             : write_out(&out, e);
   mt_ids_free(&ids);
   mt_buf_free(&in);
   mt_buf_free(&out);

@@ -17,7 +17,8 @@ static const char *spelling(const mt_json *config, const char *key, size_t *len)
 }
 
 static int read_special(mt_template_source *t, const mt_json *config) {
-  static const char *const others[] = {"unk_token", "pad_token", "sep_token", "cls_token", "mask_token"};
+  static const char *const others[] = {"unk_token", "pad_token", "sep_token", "cls_token",
+                                       "mask_token"};
   const char *bos = spelling(config, "bos_token", NULL), *eos = spelling(config, "eos_token", NULL);
   if (bos && !(t->bos = strdup(bos))) return MT_ENOMEM;
   if (eos && !(t->eos = strdup(eos))) return MT_ENOMEM;
@@ -36,7 +37,8 @@ static const char *main_template(const mt_json *config, size_t *len) {
   const char *s = mt_json_string(j, len);
   for (size_t i = 0; !s && i < mt_json_len(j); i++) {
     const char *name = mt_json_string(mt_json_get(mt_json_at(j, i), "name"), NULL);
-    if (name && !strcmp(name, "default")) s = mt_json_string(mt_json_get(mt_json_at(j, i), "template"), len);
+    if (name && !strcmp(name, "default"))
+      s = mt_json_string(mt_json_get(mt_json_at(j, i), "template"), len);
   }
   return s;
 }
@@ -49,13 +51,15 @@ static bool is_there(const char *path) {
 static int compile_file(mt_template_source *t, const char *path, mt_err *e) {
   mt_buf text = {0};
   int rc = mt_buf_read_file(&text, path, TEMPLATE_MAX_BYTES, e);
-  if (!rc) rc = mt_chat_template_compile(&t->compiled, text.data ? text.data : "", text.len, path, e);
+  if (!rc)
+    rc = mt_chat_template_compile(&t->compiled, text.data ? text.data : "", text.len, path, e);
   mt_buf_free(&text);
   return rc;
 }
 
 static int no_template(const char *model, mt_err *e) {
-  return mt_err_set(e, MT_EUNSUPPORTED, "%s has no chat template; give one with --chat-template FILE", model);
+  return mt_err_set(e, MT_EUNSUPPORTED,
+                    "%s has no chat template; give one with --chat-template FILE", model);
 }
 
 static int open_directory(mt_template_source *t, const char *model, const char *file, mt_err *e) {
@@ -63,7 +67,8 @@ static int open_directory(mt_template_source *t, const char *model, const char *
   mt_json *config = NULL;
   size_t len;
   int rc = MT_OK;
-  if (mt_buf_printf(&own, "%s/chat_template.jinja", model) || mt_buf_printf(&path, "%s/tokenizer_config.json", model))
+  if (mt_buf_printf(&own, "%s/chat_template.jinja", model) ||
+      mt_buf_printf(&path, "%s/tokenizer_config.json", model))
     rc = mt_err_set(e, MT_ENOMEM, "no memory for a path");
   if (!rc && is_there(path.data)) rc = mt_json_read_file(&config, path.data, CONFIG_MAX_BYTES, e);
   if (!rc && read_special(t, config)) rc = mt_err_set(e, MT_ENOMEM, "%s: no memory", path.data);

@@ -81,8 +81,9 @@ static int read_double(const mt_opt_row *row, const char *text, mt_opt_value *v,
 static int read_u64(const mt_opt_row *row, const char *text, mt_opt_value *v, mt_err *e) {
   char *end;
   if (!scan_u64(text, &end, &v->bits) || *end)
-    return mt_err_set(e, MT_EINVAL, "--%s: '%.60s' is not a whole number (0 to 18446744073709551615)",
-                      row->name, text);
+    return mt_err_set(e, MT_EINVAL,
+                      "--%s: '%.60s' is not a whole number (0 to 18446744073709551615)", row->name,
+                      text);
   return MT_OK;
 }
 
@@ -99,7 +100,8 @@ static int read_size(const mt_opt_row *row, const char *text, mt_opt_value *v, m
   v->bits = (uint64_t)x;
   return MT_OK;
 bad:
-  return mt_err_set(e, MT_EINVAL, "--%s: '%.60s' is not a size (such as 4096, 512M or 1.5G; at least 1)",
+  return mt_err_set(e, MT_EINVAL,
+                    "--%s: '%.60s' is not a size (such as 4096, 512M or 1.5G; at least 1)",
                     row->name, text);
 }
 
@@ -124,7 +126,8 @@ static const char *skip_blanks(const char *s) {
   return s + strspn(s, " \t\r\n");
 }
 
-int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t **ids, size_t *n, mt_err *e) {
+int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t **ids, size_t *n,
+                     mt_err *e) {
   mt_opt_value v = {0};
   int rc = MT_OK;
   const char *s = skip_blanks(text);
@@ -132,7 +135,8 @@ int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t 
     char *end;
     uint64_t id;
     if (!scan_u64(s, &end, &id) || id > max) {
-      rc = mt_err_set(e, MT_EINVAL, "%s: entry %zu, '%.24s', is not a token id (comma-separated, 0 to %u)", name,
+      rc = mt_err_set(e, MT_EINVAL,
+                      "%s: entry %zu, '%.24s', is not a token id (comma-separated, 0 to %u)", name,
                       v.n + 1, s, max);
       break;
     }
@@ -144,7 +148,8 @@ int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t 
     s = skip_blanks(end);
     if (*s == ',' && *(s = skip_blanks(s + 1))) continue;
     if (*s || s[-1] == ',')
-      rc = mt_err_set(e, MT_EINVAL, "%s: expected a comma and an id after entry %zu, got '%.24s'", name, v.n, s);
+      rc = mt_err_set(e, MT_EINVAL, "%s: expected a comma and an id after entry %zu, got '%.24s'",
+                      name, v.n, s);
   }
   *ids = v.list;
   *n = v.n;
@@ -165,10 +170,12 @@ static int read_ids(const mt_opt_row *row, const char *text, mt_opt_value *v, mt
   const char *list = !from_file ? text : file.data ? file.data : "";
   mt_opt_value_fini(v);
   uint32_t *ids = NULL;
-  if (!rc) rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &v->n, e);
+  if (!rc)
+    rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &v->n, e);
   v->list = ids;
   v->cap = v->n;
-  if (rc == MT_EINVAL && from_file && e) rc = e->code = MT_EFORMAT; /* the file is at fault, not the command line */
+  if (rc == MT_EINVAL && from_file && e)
+    rc = e->code = MT_EFORMAT; /* the file is at fault, not the command line */
   if (!rc && !v->n) rc = mt_err_set(e, MT_EINVAL, "%s: the list is empty", name);
   mt_buf_free(&file);
   return rc;
@@ -179,7 +186,8 @@ static int read_doubles(const mt_opt_row *row, const char *s, mt_opt_value *v, m
   for (;;) {
     char *end;
     double x;
-    if (!scan_double(s, &end, &x) || (*end && *end != ',')) return bad_number(row, s, "a list of numbers", e);
+    if (!scan_double(s, &end, &x) || (*end && *end != ','))
+      return bad_number(row, s, "a list of numbers", e);
     if (!in_range(row, x)) return bad_number(row, s, "in range", e);
     if (grow(v, sizeof(double))) return mt_err_set(e, MT_ENOMEM, "--%s: no memory", row->name);
     ((double *)v->list)[v->n++] = x;
@@ -192,7 +200,8 @@ static int add_bias(const mt_opt_row *row, const char *text, mt_opt_value *v, mt
   char *end;
   uint64_t id;
   double x;
-  if (!scan_u64(text, &end, &id) || id > UINT32_MAX || *end != '=' || !scan_double(end + 1, &end, &x) || *end)
+  if (!scan_u64(text, &end, &id) || id > UINT32_MAX || *end != '=' ||
+      !scan_double(end + 1, &end, &x) || *end)
     return bad_number(row, text, "of the form ID=VALUE, such as 42=-5.5", e);
   if (!in_range(row, x)) return bad_number(row, text, "in range", e);
   if (grow(v, sizeof(mt_opt_bias))) return mt_err_set(e, MT_ENOMEM, "--%s: no memory", row->name);
