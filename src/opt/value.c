@@ -168,7 +168,9 @@ static int read_ids(const mt_opt_row *row, const char *text, mt_opt_value *v, mt
   bool from_file = *text == '@';
   int rc = from_file ? mt_buf_read_file(&file, text + 1, MAX_LIST_BYTES, e) : MT_OK;
   const char *list = !from_file ? text : file.data ? file.data : "";
-  mt_opt_value_fini(v);
+  free(v->list); /* of an earlier --ids; how often it was given stays known */
+  v->list = NULL;
+  v->n = 0;
   uint32_t *ids = NULL;
   if (!rc)
     rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &v->n, e);
