@@ -1,5 +1,7 @@
-/* opt: the command line. One table says what every command and option is called, takes and means; parsing, checking and
- * --help all come from it, in `mutirao` and in `mutirao-rank` alike. Layer 1. Nothing here is collective. */
+/* opt: the command line. One table says what every command and option is called, takes and means;
+ * parsing, checking and
+ * --help all come from it, in `mutirao` and in `mutirao-rank` alike. Layer 1. Nothing here is
+ * collective. */
 #ifndef MUTIRAO_OPT_H
 #define MUTIRAO_OPT_H
 
@@ -37,13 +39,14 @@ typedef enum mt_opt_kind {
 
 /* What the command line asks for. */
 typedef enum mt_opt_action {
-  MT_OPT_RUN,      /* the command */
-  MT_OPT_HELP,     /* --help: mt_opt_write_help, exit status 0 */
-  MT_OPT_VERSION,  /* --version */
-  MT_OPT_DESCRIBE  /* --describe, mutirao-rank only: this machine as JSON */
+  MT_OPT_RUN,     /* the command */
+  MT_OPT_HELP,    /* --help: mt_opt_write_help, exit status 0 */
+  MT_OPT_VERSION, /* --version */
+  MT_OPT_DESCRIBE /* --describe, mutirao-rank only: this machine as JSON */
 } mt_opt_action;
 
-/* Which program parses: some options only the launcher takes (they say how ranks are started), one only a rank. */
+/* Which program parses: some options only the launcher takes (they say how ranks are started), one
+ * only a rank. */
 typedef enum mt_opt_program { MT_OPT_LAUNCHER, MT_OPT_RANK } mt_opt_program;
 
 /* A row of the table, for those who walk it (the configuration file's schema, tests). */
@@ -70,12 +73,13 @@ mt_command mt_opt_command_by_name(const char *name);
 
 typedef struct mt_opt mt_opt;
 
-/* Reads `argv` (argv[0] is the program; the command comes first, then its options). *out is the caller's, to be given
- * to mt_opt_free; it keeps pointers into argv. MT_EINVAL with one line that names the nearest option, the legal range
- * or what is missing; MT_EIO, MT_EFORMAT for a list read from a file; MT_ENOMEM. */
+/* Reads `argv` (argv[0] is the program; the command comes first, then its options). *out is the
+ * caller's, to be given to mt_opt_free; it keeps pointers into argv. MT_EINVAL with one line that
+ * names the nearest option, the legal range or what is missing; MT_EIO, MT_EFORMAT for a list read
+ * from a file; MT_ENOMEM. */
 int mt_opt_parse(mt_opt **out, mt_opt_program program, int argc, char *const *argv, mt_err *e);
-/* The same without defaults and without asking whether the options go together: what the launcher needs before it has
- * read the configuration file. */
+/* The same without defaults and without asking whether the options go together: what the launcher
+ * needs before it has read the configuration file. */
 int mt_opt_scan(mt_opt **out, mt_opt_program program, int argc, char *const *argv, mt_err *e);
 void mt_opt_free(mt_opt *o); /* NULL allowed */
 
@@ -83,14 +87,15 @@ mt_opt_action mt_opt_get_action(const mt_opt *o);
 /* MT_CMD_COUNT where none was given (mutirao --help, --version, --describe). */
 mt_command mt_opt_get_command(const mt_opt *o);
 
-/* Reading options. `name` must be in the table. An option that this command does not take answers as its row's
- * default, so that shared code may ask for it. */
+/* Reading options. `name` must be in the table. An option that this command does not take answers
+ * as its row's default, so that shared code may ask for it. */
 bool mt_opt_is_set(const mt_opt *o, const char *name); /* given, not merely defaulted */
 bool mt_opt_flag(const mt_opt *o, const char *name);
-int mt_opt_int(const mt_opt *o, const char *name);        /* INT, COUNT; 0 without value */
-uint64_t mt_opt_u64(const mt_opt *o, const char *name);   /* U64, SIZE; 0 without value */
-double mt_opt_double(const mt_opt *o, const char *name);  /* DOUBLE; 0 without value */
-const char *mt_opt_string(const mt_opt *o, const char *name); /* STRING, PATH, CHOICE; NULL without value */
+int mt_opt_int(const mt_opt *o, const char *name);       /* INT, COUNT; 0 without value */
+uint64_t mt_opt_u64(const mt_opt *o, const char *name);  /* U64, SIZE; 0 without value */
+double mt_opt_double(const mt_opt *o, const char *name); /* DOUBLE; 0 without value */
+const char *mt_opt_string(const mt_opt *o,
+                          const char *name); /* STRING, PATH, CHOICE; NULL without value */
 /* Lists: the number of entries; *out (owned by o) is their array. */
 size_t mt_opt_strings(const mt_opt *o, const char *name, const char *const **out);
 size_t mt_opt_ids(const mt_opt *o, const char *name, const uint32_t **out);
@@ -101,7 +106,8 @@ typedef struct mt_opt_bias {
 } mt_opt_bias;
 size_t mt_opt_biases(const mt_opt *o, const char *name, const mt_opt_bias **out);
 
-/* What was given, in order: row and text (NULL for flags) of the i-th option. False beyond the last. */
+/* What was given, in order: row and text (NULL for flags) of the i-th option. False beyond the
+ * last. */
 bool mt_opt_get_given(const mt_opt *o, size_t i, const mt_opt_row **row, const char **text);
 /* True for rows that only the launcher takes (--hostfile, --via, --config). */
 bool mt_opt_row_is_launcher(const mt_opt_row *row);
@@ -109,8 +115,15 @@ bool mt_opt_row_is_launcher(const mt_opt_row *row);
 /* Checks one value as the command line would ("--name value"); for the configuration file. */
 int mt_opt_check_value(const mt_opt_row *row, const char *value, mt_err *e);
 
-/* The model: -m, or the one that comes with the program (../../models/mirim or ../share/mutirao/models/mirim from the
- * executable's directory). *path is malloc'ed, the caller's. MT_EIO where there is none. */
+/* A list of token ids as text: numbers up to `max`, separated by commas and blanks; empty text is
+ * an empty list. *ids is malloc'ed, the caller's. MT_EINVAL names the entry; `name` is for
+ * messages. */
+int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t **ids, size_t *n,
+                     mt_err *e);
+
+/* The model: -m, or the one that comes with the program (../../models/mirim or
+ * ../share/mutirao/models/mirim from the executable's directory). *path is malloc'ed, the caller's.
+ * MT_EIO where there is none. */
 int mt_opt_find_model(const mt_opt *o, char **path, mt_err *e);
 
 /* Complete help: of a command, or (MT_CMD_COUNT) of the program. MT_OK or MT_ENOMEM. */

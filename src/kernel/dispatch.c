@@ -37,6 +37,8 @@ static bool has_avx512vnni(void) {
 /* Best first. */
 static const candidate CANDIDATES[] = {
 #if defined(__x86_64__)
+    {&mt_kernels_avx512vnni, has_avx512vnni},
+    {&mt_kernels_avx512, has_avx512},
     {&mt_kernels_avx2, has_avx2},
 #endif
     {&mt_kernels_ref, always},

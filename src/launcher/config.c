@@ -1,6 +1,7 @@
-/* The configuration file: YAML read by libcyaml through a schema that is built from the table of options, so that its
- * keys are the long option names. Top-level keys hold for every command that takes them; a section named like a command
- * holds for that command and wins over the top level; the command line wins over both. */
+/* The configuration file: YAML read by libcyaml through a schema that is built from the table of
+ * options, so that its keys are the long option names. Top-level keys hold for every command that
+ * takes them; a section named like a command holds for that command and wins over the top level;
+ * the command line wins over both. */
 #include <cyaml/cyaml.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ typedef struct entry {
   uint32_t n;
 } entry;
 
-/* Section 0 is the top level, section 1 + c that of command c; each has one entry for every row of the table. */
+/* Section 0 is the top level, section 1 + c that of command c; each has one entry for every row of
+ * the table. */
 enum { N_SECTIONS = 1 + MT_CMD_COUNT };
 typedef struct schema {
   const mt_opt_row *rows;
@@ -26,13 +28,15 @@ typedef struct schema {
   cyaml_schema_value_t top;
 } schema;
 
-/* libcyaml tells what is wrong through its log only: its first line, and the last line number that it names. */
+/* libcyaml tells what is wrong through its log only: its first line, and the last line number that
+ * it names. */
 typedef struct complaint {
   char text[300];
   int line;
 } complaint;
 
-static const cyaml_schema_value_t list_item = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 0, CYAML_UNLIMITED)};
+static const cyaml_schema_value_t list_item = {
+    CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 0, CYAML_UNLIMITED)};
 
 static void hear(cyaml_log_t level, void *ctx, const char *fmt, va_list args) {
   complaint *c = ctx;
@@ -50,8 +54,8 @@ static bool is_list(const mt_opt_row *row) {
          row->kind == MT_OPT_BIASES;
 }
 
-/* True if rows[i] may stand in section s: not what reads the file or ends the program, and on the top level only
- * names that no command has, each once. */
+/* True if rows[i] may stand in section s: not what reads the file or ends the program, and on the
+ * top level only names that no command has, each once. */
 static bool belongs(const schema *sc, int s, size_t i) {
   const char *name = sc->rows[i].name;
   if (!strcmp(name, "config") || !strcmp(name, "help") || !strcmp(name, "version")) return false;
@@ -68,8 +72,8 @@ static void set_field(cyaml_schema_field_t *f, const mt_opt_row *row, size_t off
     f->data_offset += (uint32_t)offsetof(entry, list);
     f->count_offset = (uint32_t)(offset + offsetof(entry, n));
     f->count_size = sizeof(uint32_t);
-    f->value = (cyaml_schema_value_t){
-        CYAML_VALUE_SEQUENCE(CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, char *, &list_item, 0, CYAML_UNLIMITED)};
+    f->value = (cyaml_schema_value_t){CYAML_VALUE_SEQUENCE(CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                                                           char *, &list_item, 0, CYAML_UNLIMITED)};
   } else {
     f->data_offset += (uint32_t)offsetof(entry, text);
     f->value = (cyaml_schema_value_t){
@@ -105,7 +109,8 @@ static int build_schema(schema *sc, mt_err *e) {
   return MT_OK;
 }
 
-/* Line (from 1) at which `key` stands, within the section of that name where it is not NULL; 0 if not found. */
+/* Line (from 1) at which `key` stands, within the section of that name where it is not NULL; 0 if
+ * not found. */
 static int find_line(const char *text, const char *section, const char *key) {
   int line = 1;
   size_t len = strlen(key);
@@ -115,7 +120,8 @@ static int find_line(const char *text, const char *section, const char *key) {
     if (section && word == p && *p != '\n' && *p != '#')
       inside = !strncmp(p, section, strlen(section)) && p[strlen(section)] == ':';
     const char *after = word + len;
-    if (inside && !strncmp(word, key, len) && after[strspn(after, " ")] == ':' && (section != NULL) == (word > p))
+    if (inside && !strncmp(word, key, len) && after[strspn(after, " ")] == ':' &&
+        (section != NULL) == (word > p))
       return line;
     p += strcspn(p, "\n");
     p += *p == '\n';
@@ -129,11 +135,14 @@ static int refuse_file(const char *path, const char *text, const complaint *c, m
   if (!strncmp(c->text, unexpected, sizeof unexpected - 1)) {
     const char *key = c->text + sizeof unexpected - 1;
     int own = find_line(text, NULL, key);
-    for (int k = 0; k < MT_CMD_COUNT && !own; k++) own = find_line(text, mt_opt_command_name((mt_command)k), key);
-    return mt_err_set(e, MT_EINVAL, "%s:%d: unknown key '%s' (keys are the long option names of the command)", path,
-                      own ? own : line, key);
+    for (int k = 0; k < MT_CMD_COUNT && !own; k++)
+      own = find_line(text, mt_opt_command_name((mt_command)k), key);
+    return mt_err_set(e, MT_EINVAL,
+                      "%s:%d: unknown key '%s' (keys are the long option names of the command)",
+                      path, own ? own : line, key);
   }
-  return mt_err_set(e, MT_EINVAL, "%s:%d: %s", path, line ? line : 1, c->text[0] ? c->text : "not YAML");
+  return mt_err_set(e, MT_EINVAL, "%s:%d: %s", path, line ? line : 1,
+                    c->text[0] ? c->text : "not YAML");
 }
 
 static int add_switch(const mt_opt_row *row, const char *text, mt_args *out, mt_err *e) {
@@ -170,7 +179,8 @@ static int add_list(const mt_opt_row *row, const entry *v, mt_args *out, mt_err 
 
 static int add_entry(const mt_opt_row *row, const entry *v, mt_args *out, mt_err *e) {
   if (is_list(row)) return add_list(row, v, out, e);
-  if (row->kind == MT_OPT_FLAG || row->kind == MT_OPT_COUNT) return add_switch(row, v->text, out, e);
+  if (row->kind == MT_OPT_FLAG || row->kind == MT_OPT_COUNT)
+    return add_switch(row, v->text, out, e);
   int rc = mt_opt_check_value(row, v->text, e);
   return rc ? rc : mt_args_addf(out, e, "--%s=%s", row->name, v->text);
 }
@@ -179,9 +189,10 @@ static bool present(const entry *v) {
   return v->text || v->list;
 }
 
-/* The entry for rows[i] (a row that `c` takes): that of the command's section, else that of the top level, which
- * stands at the first row of that name. *section tells which. */
-static const entry *choose(const schema *sc, const entry *doc, mt_command c, size_t i, const char **section) {
+/* The entry for rows[i] (a row that `c` takes): that of the command's section, else that of the top
+ * level, which stands at the first row of that name. *section tells which. */
+static const entry *choose(const schema *sc, const entry *doc, mt_command c, size_t i,
+                           const char **section) {
   const entry *own = &doc[(size_t)(1 + c) * sc->n_rows + i];
   *section = mt_opt_command_name(c);
   if (present(own)) return own;
@@ -196,14 +207,18 @@ int mt_launcher_read_config(const char *path, const mt_opt *given, mt_args *out,
   complaint heard = {0};
   mt_buf text = {0};
   void *doc = NULL;
-  cyaml_config_t cfg = {.log_fn = hear, .log_ctx = &heard, .log_level = CYAML_LOG_ERROR, .mem_fn = cyaml_mem,
+  cyaml_config_t cfg = {.log_fn = hear,
+                        .log_ctx = &heard,
+                        .log_level = CYAML_LOG_ERROR,
+                        .mem_fn = cyaml_mem,
                         .flags = CYAML_CFG_NO_ALIAS};
   mt_command c = mt_opt_get_command(given);
   int rc = mt_buf_read_file(&text, path, MAX_CONFIG_BYTES, e);
   if (!rc) rc = build_schema(&sc, e);
   if (rc) goto out;
   if (!text.len) goto out;
-  if (cyaml_load_data((const uint8_t *)text.data, text.len, &cfg, &sc.top, &doc, NULL) != CYAML_OK) {
+  if (cyaml_load_data((const uint8_t *)text.data, text.len, &cfg, &sc.top, &doc, NULL) !=
+      CYAML_OK) {
     rc = refuse_file(path, text.data, &heard, e);
     goto out;
   }

@@ -35,27 +35,57 @@ int mt_launcher_world_size(void) {
 int mt_launcher_check_slurm(mt_err *e) {
   const char *step = getenv("SLURM_STEP_ID"), *tasks = getenv("SLURM_STEP_NUM_TASKS");
   if (!tasks) tasks = getenv("SLURM_NTASKS");
-  /* Slurm numbers the batch, extern and interactive steps, which are one process each, from the top of 32 bits. */
-  if (rank_text() || !step || !tasks || strtoul(step, NULL, 10) >= 0xfffffff0ul || atoi(tasks) <= 1) return MT_OK;
-  return mt_err_set(e, MT_EINVAL, "srun started %d tasks that no MPI connects; use srun --mpi=pmix, or let mutirao "
-                    "start them with --via srun", atoi(tasks));
+  /* Slurm numbers the batch, extern and interactive steps, which are one process each, from the top
+   * of 32 bits. */
+  if (rank_text() || !step || !tasks || strtoul(step, NULL, 10) >= 0xfffffff0ul || atoi(tasks) <= 1)
+    return MT_OK;
+  return mt_err_set(
+      e, MT_EINVAL,
+      "srun started %d tasks that no MPI connects; use srun --mpi=pmix, or let mutirao "
+      "start them with --via srun",
+      atoi(tasks));
 }
 
 static bool starts_with(const char *s, const char *prefix) {
   return !strncmp(s, prefix, strlen(prefix));
 }
 
-/* True if a running mpirun, srun or PMIx server put this variable there. MCA parameters of the user's own (network
- * interfaces, transports) do not match. */
+/* True if a running mpirun, srun or PMIx server put this variable there. MCA parameters of the
+ * user's own (network interfaces, transports) do not match. */
 static bool inherited(const char *name) {
-  static const char *const prefixes[] = {
-      "PMIX_", "PMI_", "PMI2_", "HYDI_", "HYDRA_", "MPI_LOCAL", "MPIEXEC_", "ORTE_", "PRTE_",
-      "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "OMPI_APP_CTX", "OMPI_NUM_APP_CTX", "OMPI_FIRST_RANKS", "OMPI_ARGV",
-      "OMPI_COMMAND", "OMPI_FILE_LOCATION", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME",
-      "OMPI_MCA_initial_wdir", "OMPI_MCA_mpi_oversubscribe",
-      "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP", "SLURM_GTIDS", "SLURM_TASK_PID",
-      "SLURM_LAUNCH_NODE", "SLURM_SRUN_COMM", "SLURM_MPI_TYPE", "SLURM_PMI",
-  };
+  static const char *const prefixes[] = {"PMIX_",
+                                         "PMI_",
+                                         "PMI2_",
+                                         "HYDI_",
+                                         "HYDRA_",
+                                         "MPI_LOCAL",
+                                         "MPIEXEC_",
+                                         "ORTE_",
+                                         "PRTE_",
+                                         "OMPI_COMM_WORLD_",
+                                         "OMPI_UNIVERSE_SIZE",
+                                         "OMPI_APP_CTX",
+                                         "OMPI_NUM_APP_CTX",
+                                         "OMPI_FIRST_RANKS",
+                                         "OMPI_ARGV",
+                                         "OMPI_COMMAND",
+                                         "OMPI_FILE_LOCATION",
+                                         "OMPI_MCA_orte_",
+                                         "OMPI_MCA_ess",
+                                         "OMPI_MCA_pmix",
+                                         "OMPI_MCA_shmem_RUNTIME",
+                                         "OMPI_MCA_initial_wdir",
+                                         "OMPI_MCA_mpi_oversubscribe",
+                                         "SLURM_PROCID",
+                                         "SLURM_LOCALID",
+                                         "SLURM_NODEID",
+                                         "SLURM_STEP",
+                                         "SLURM_GTIDS",
+                                         "SLURM_TASK_PID",
+                                         "SLURM_LAUNCH_NODE",
+                                         "SLURM_SRUN_COMM",
+                                         "SLURM_MPI_TYPE",
+                                         "SLURM_PMI"};
   for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
     if (starts_with(name, prefixes[i])) return true;
   return false;
@@ -85,10 +115,11 @@ bool mt_launcher_in_path(const char *program) {
   return false;
 }
 
-/* True inside an allocation of a resource manager, which knows how to start processes on its hosts. */
+/* True inside an allocation of a resource manager, which knows how to start processes on its hosts.
+ */
 static bool in_allocation(void) {
-  return getenv("SLURM_JOB_ID") || getenv("SLURM_JOBID") || getenv("PBS_JOBID") || getenv("LSB_JOBID") ||
-         getenv("PE_HOSTFILE");
+  return getenv("SLURM_JOB_ID") || getenv("SLURM_JOBID") || getenv("PBS_JOBID") ||
+         getenv("LSB_JOBID") || getenv("PE_HOSTFILE");
 }
 
 void mt_launcher_set_mpi_env(bool local) {
@@ -96,12 +127,13 @@ void mt_launcher_set_mpi_env(bool local) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
-  /* Containers often forbid the system calls of single-copy transfers; our large transfers do not use them. */
+  /* Containers often forbid the system calls of single-copy transfers; our large transfers do not
+   * use them. */
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
   if (!local) return;
-  /* On one host mpirun need not complain of more ranks than cores (our waits yield then), nor talk over TCP, nor
-   * comment on an exit status that our own message explains. */
+  /* On one host mpirun need not complain of more ranks than cores (our waits yield then), nor talk
+   * over TCP, nor comment on an exit status that our own message explains. */
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
   setenv("OMPI_MCA_orte_execute_quiet", "1", 0);
   /* Open MPI 4 asks for ssh even where there is one host. */

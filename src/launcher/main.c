@@ -6,7 +6,8 @@
 #include "launcher.h"
 
 /* Puts the configuration file's options between the command and the command line's own. */
-static int merge_config(const mt_opt *scanned, int argc, char *const *argv, mt_args *out, mt_err *e) {
+static int merge_config(const mt_opt *scanned, int argc, char *const *argv, mt_args *out,
+                        mt_err *e) {
   int rc = mt_args_add(out, argv[0], e);
   if (!rc) rc = mt_args_add(out, argv[1], e);
   if (!rc) rc = mt_launcher_read_config(mt_opt_string(scanned, "config"), scanned, out, e);
@@ -17,8 +18,10 @@ static int merge_config(const mt_opt *scanned, int argc, char *const *argv, mt_a
 static int print_help(const mt_opt *o, mt_err *e) {
   mt_buf text = {0};
   int rc = mt_opt_write_help(mt_opt_get_command(o), &text);
-  if (rc) mt_err_set(e, rc, "no memory for the help text");
-  else if (fputs(text.data, stdout) < 0 || fflush(stdout)) rc = mt_err_set(e, MT_EIO, "cannot write the help text");
+  if (rc)
+    mt_err_set(e, rc, "no memory for the help text");
+  else if (fputs(text.data, stdout) < 0 || fflush(stdout))
+    rc = mt_err_set(e, MT_EIO, "cannot write the help text");
   mt_buf_free(&text);
   return rc;
 }

@@ -14,14 +14,16 @@
 int mt_launcher_find_rank(char path[4096], mt_err *e) {
   char exe[4000];
   ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (len < 0) return mt_err_set(e, MT_EIO, "cannot find this program's own path: %s", strerror(errno));
+  if (len < 0)
+    return mt_err_set(e, MT_EIO, "cannot find this program's own path: %s", strerror(errno));
   exe[len] = 0;
   snprintf(path, 4096, "%s/mutirao-rank", dirname(exe));
   if (access(path, X_OK)) return mt_err_set(e, MT_EIO, "%s: %s", path, strerror(errno));
   return MT_OK;
 }
 
-/* Runs `mutirao-rank --describe` and appends what it prints. Its own message goes to standard error. */
+/* Runs `mutirao-rank --describe` and appends what it prints. Its own message goes to standard
+ * error. */
 static int ask_rank(const char *rank_path, mt_buf *out, mt_err *e) {
   int fd[2], status = 0;
   if (pipe(fd)) return mt_err_set(e, MT_EIO, "cannot make a pipe: %s", strerror(errno));
@@ -70,7 +72,8 @@ int mt_launcher_rank_args(const mt_opt *o, const char *rank_path, mt_args *out, 
   if (!rc) rc = mt_args_add(out, mt_opt_command_name(mt_opt_get_command(o)), e);
   for (size_t i = 0; !rc && mt_opt_get_given(o, i, &row, &text); i++) {
     if (mt_opt_row_is_launcher(row)) continue;
-    rc = text ? mt_args_addf(out, e, "--%s=%s", row->name, text) : mt_args_addf(out, e, "--%s", row->name);
+    rc = text ? mt_args_addf(out, e, "--%s=%s", row->name, text)
+              : mt_args_addf(out, e, "--%s", row->name);
   }
   return rc;
 }
@@ -79,8 +82,8 @@ static bool is_dash(const char *s) {
   return s && !strcmp(s, "-");
 }
 
-/* True if the command reads standard input. mpirun reads it greedily otherwise, and would swallow the rest of a
- * script's `while read` loop. */
+/* True if the command reads standard input. mpirun reads it greedily otherwise, and would swallow
+ * the rest of a script's `while read` loop. */
 static bool reads_stdin(const mt_opt *o) {
   return mt_opt_get_command(o) == MT_CMD_CHAT || is_dash(mt_opt_string(o, "prompt-file")) ||
          is_dash(mt_opt_string(o, "file"));
@@ -90,9 +93,10 @@ static int starter_args(const mt_opt *o, const char *via, int ranks, mt_args *ou
   const char *hostfile = mt_opt_string(o, "hostfile");
   int rc = mt_args_add(out, via, e);
   if (!strcmp(via, "srun")) {
-    static const char *const flags[] = {"--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1", "--quiet",
-                                        "--unbuffered"};
-    for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++) rc = mt_args_add(out, flags[i], e);
+    static const char *const flags[] = {"--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1",
+                                        "--quiet", "--unbuffered"};
+    for (size_t i = 0; !rc && i < sizeof flags / sizeof *flags; i++)
+      rc = mt_args_add(out, flags[i], e);
     if (!rc) rc = mt_args_add(out, reads_stdin(o) ? "--input=0" : "--input=none", e);
   } else {
     if (!rc) rc = mt_args_add(out, "--bind-to", e);
@@ -114,19 +118,24 @@ static int become(char *const *argv, mt_err *e) {
 
 static int close_stdin(mt_err *e) {
   int fd = open("/dev/null", O_RDONLY);
-  if (fd < 0 || dup2(fd, STDIN_FILENO) < 0) return mt_err_set(e, MT_EIO, "/dev/null: %s", strerror(errno));
+  if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
+    return mt_err_set(e, MT_EIO, "/dev/null: %s", strerror(errno));
   if (fd != STDIN_FILENO) close(fd);
   return MT_OK;
 }
 
-/* mpirun or srun with the ranks behind it. ranks 0: as many as the hosts or the allocation have places. */
-static int start_many(const mt_opt *o, const char *via, int ranks, const char *rank_path, mt_err *e) {
+/* mpirun or srun with the ranks behind it. ranks 0: as many as the hosts or the allocation have
+ * places. */
+static int start_many(const mt_opt *o, const char *via, int ranks, const char *rank_path,
+                      mt_err *e) {
   mt_args args = {0};
   const char *hostfile = mt_opt_string(o, "hostfile");
   int rc = MT_OK;
   if (!strcmp(via, "srun") && hostfile)
-    return mt_err_set(e, MT_EINVAL, "--hostfile is for mpirun; under Slurm the allocation says where ranks run");
-  if (hostfile && access(hostfile, R_OK)) return mt_err_set(e, MT_EIO, "%s: %s", hostfile, strerror(errno));
+    return mt_err_set(e, MT_EINVAL,
+                      "--hostfile is for mpirun; under Slurm the allocation says where ranks run");
+  if (hostfile && access(hostfile, R_OK))
+    return mt_err_set(e, MT_EIO, "%s: %s", hostfile, strerror(errno));
   if (!mt_launcher_in_path(via))
     return mt_err_set(e, MT_EIO, "%s is not in PATH, and more than one rank needs it%s", via,
                       !strcmp(via, "mpirun") ? " (Debian: apt-get install openmpi-bin)" : "");
@@ -153,10 +162,13 @@ static int start_one(const mt_opt *o, const char *rank_path, mt_err *e) {
 static int start_as_rank(const mt_opt *o, const char *rank_path, mt_err *e) {
   int size = mt_launcher_world_size(), ranks = mt_opt_int(o, "ranks");
   if (mt_opt_is_set(o, "hostfile") || mt_opt_is_set(o, "via"))
-    return mt_err_set(e, MT_EINVAL, "--hostfile and --via start ranks, but this is a rank already (mpirun or srun "
-                      "started it)");
+    return mt_err_set(
+        e, MT_EINVAL,
+        "--hostfile and --via start ranks, but this is a rank already (mpirun or srun "
+        "started it)");
   if (mt_opt_is_set(o, "ranks") && size && ranks != size)
-    return mt_err_set(e, MT_EINVAL, "-n %d, but mpirun or srun started %d ranks; leave -n out", ranks, size);
+    return mt_err_set(e, MT_EINVAL, "-n %d, but mpirun or srun started %d ranks; leave -n out",
+                      ranks, size);
   return start_one(o, rank_path, e);
 }
 
@@ -165,7 +177,8 @@ int mt_launcher_start(const mt_opt *o, mt_err *e) {
   char rank_path[4096];
   int rc = mt_launcher_find_rank(rank_path, e);
   if (rc) return rc;
-  bool is_rank = mt_launcher_is_rank(&rank), needs_ranks = mt_opt_command_needs_ranks(mt_opt_get_command(o));
+  bool is_rank = mt_launcher_is_rank(&rank),
+       needs_ranks = mt_opt_command_needs_ranks(mt_opt_get_command(o));
   if (is_rank && needs_ranks) return start_as_rank(o, rank_path, e);
   if (is_rank && rank > 0) exit(0); /* rank 0 alone does what needs no ranks */
   if ((rc = mt_launcher_check_slurm(e))) return rc;

@@ -7,8 +7,8 @@
 
 #include "opt_priv.h"
 
-/* Index of `name` for this command; where it does not take it, that of another command's (never given, so it answers
- * as its default). A name that is in no row is a mistake in our own code. */
+/* Index of `name` for this command; where it does not take it, that of another command's (never
+ * given, so it answers as its default). A name that is in no row is a mistake in our own code. */
 static size_t find(const mt_opt *o, const char *name) {
   size_t n, other = MT_OPT_MAX_ROWS;
   const mt_opt_row *rows = mt_opt_rows(&n);
@@ -88,7 +88,8 @@ int mt_opt_find_model(const mt_opt *o, char **path, mt_err *e) {
   }
   char exe[4000];
   ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (len < 0) return mt_err_set(e, MT_EIO, "cannot find this program's own path; give the model with -m");
+  if (len < 0)
+    return mt_err_set(e, MT_EIO, "cannot find this program's own path; give the model with -m");
   exe[len] = 0;
   char *slash = strrchr(exe, '/');
   if (slash) *slash = 0;
@@ -98,8 +99,9 @@ int mt_opt_find_model(const mt_opt *o, char **path, mt_err *e) {
     snprintf(relative, sizeof relative, "%s/%s", exe, places[i]);
     if ((*path = realpath(relative, NULL))) return MT_OK;
   }
-  return mt_err_set(e, MT_EIO, "no model given (-m) and none beside the program (looked in %s/%s and %s/%s)", exe,
-                    places[0], exe, places[1]);
+  return mt_err_set(e, MT_EIO,
+                    "no model given (-m) and none beside the program (looked in %s/%s and %s/%s)",
+                    exe, places[0], exe, places[1]);
 }
 
 void mt_opt_apply_log(const mt_opt *o) {

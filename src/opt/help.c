@@ -13,7 +13,8 @@ static size_t columns(const char *s, size_t n) {
   return c;
 }
 
-/* Appends text, broken at blanks so that it stays within WIDTH, each further line indented by LEFT. */
+/* Appends text, broken at blanks so that it stays within WIDTH, each further line indented by LEFT.
+ */
 static int put_wrapped(mt_buf *out, size_t at, const char *text) {
   int rc = MT_OK;
   bool first = true;
@@ -37,8 +38,8 @@ static int put_wrapped(mt_buf *out, size_t at, const char *text) {
 /* Range or choices and default, as the table has them. */
 static void spell_facts(const mt_opt_row *row, char *out, size_t size) {
   char range[96] = "";
-  bool number = row->kind == MT_OPT_INT || row->kind == MT_OPT_DOUBLE || row->kind == MT_OPT_DOUBLES ||
-                row->kind == MT_OPT_BIASES;
+  bool number = row->kind == MT_OPT_INT || row->kind == MT_OPT_DOUBLE ||
+                row->kind == MT_OPT_DOUBLES || row->kind == MT_OPT_BIASES;
   if (row->choices)
     snprintf(range, sizeof range, "%s", row->choices);
   else if (number)
@@ -58,11 +59,13 @@ static int put_row(mt_buf *out, const mt_opt_row *row) {
   char left[80], text[600], facts[160];
   char letter[8] = "    ";
   if (row->letter) snprintf(letter, sizeof letter, "-%c, ", row->letter);
-  snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->name, row->value ? " " : "", row->value ? row->value : "");
+  snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->name, row->value ? " " : "",
+           row->value ? row->value : "");
   spell_facts(row, facts, sizeof facts);
   snprintf(text, sizeof text, "%s%s", row->help, facts);
   size_t len = strlen(left);
-  int rc = len + 2 <= LEFT ? mt_buf_printf(out, "%-*s", LEFT, left) : mt_buf_printf(out, "%s\n%*s", left, LEFT, "");
+  int rc = len + 2 <= LEFT ? mt_buf_printf(out, "%-*s", LEFT, left)
+                           : mt_buf_printf(out, "%s\n%*s", left, LEFT, "");
   return rc ? rc : put_wrapped(out, LEFT, text);
 }
 
@@ -85,25 +88,30 @@ static int put_options(mt_buf *out, mt_command c) {
 static int put_program(mt_buf *out) {
   int rc = mt_buf_puts(out,
                        "Usage: mutirao COMMAND [options]\n\n"
-                       "Runs a language model split across MPI ranks, on CPUs. The result is the same, bit for bit, on\n"
+                       "Runs a language model split across MPI ranks, on CPUs. The result is the "
+                       "same, bit for bit, on\n"
                        "any number of ranks and threads.\n\nCommands:\n");
   for (int c = 0; c < MT_CMD_COUNT && !rc; c++)
     rc = mt_buf_printf(out, "  %-10s %s\n", mt_opt_commands[c].name, mt_opt_commands[c].summary);
   if (rc) return rc;
   return mt_buf_puts(out,
-                     "\nmutirao COMMAND --help lists all options of a command; mutirao --version prints the version.\n"
-                     "Ranks: -n N starts them with mpirun (or --via srun); mpirun -n N mutirao COMMAND … works too.\n"
+                     "\nmutirao COMMAND --help lists all options of a command; mutirao --version "
+                     "prints the version.\n"
+                     "Ranks: -n N starts them with mpirun (or --via srun); mpirun -n N mutirao "
+                     "COMMAND … works too.\n"
                      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 bad model or input file.\n");
 }
 
 int mt_opt_write_help(mt_command c, mt_buf *out) {
   if (c == MT_CMD_COUNT) return put_program(out);
   const mt_opt_command_row *cmd = &mt_opt_commands[c];
-  int rc = mt_buf_printf(out, "Usage: mutirao %s [options]\n\n%c%s.\n", cmd->name, cmd->summary[0] & ~0x20,
-                         cmd->summary + 1);
+  int rc = mt_buf_printf(out, "Usage: mutirao %s [options]\n\n%c%s.\n", cmd->name,
+                         cmd->summary[0] & ~0x20, cmd->summary + 1);
   if (!rc && cmd->note) rc = mt_buf_printf(out, "%s\n", cmd->note);
   if (!rc) rc = put_options(out, c);
   if (!rc && cmd->example) rc = mt_buf_printf(out, "\nExamples:\n%s", cmd->example);
-  if (!rc) rc = mt_buf_puts(out, "\nExit status: 0 done, 1 failed, 2 wrong usage, 3 bad model or input file.\n");
+  if (!rc)
+    rc = mt_buf_puts(
+        out, "\nExit status: 0 done, 1 failed, 2 wrong usage, 3 bad model or input file.\n");
   return rc;
 }

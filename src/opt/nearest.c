@@ -1,4 +1,5 @@
-/* The word that was probably meant: edit distance with swaps of neighbours (optimal string alignment). */
+/* The word that was probably meant: edit distance with swaps of neighbours (optimal string
+ * alignment). */
 #include <string.h>
 
 #include "opt_priv.h"

@@ -30,9 +30,9 @@ extern const mt_opt_command_row mt_opt_commands[MT_CMD_COUNT];
 
 /* Which options go together. `names` is a list separated by spaces. */
 typedef enum mt_opt_rule_kind {
-  MT_RULE_ONE_OF,   /* exactly one of them */
-  MT_RULE_AT_MOST,  /* no two of them */
-  MT_RULE_NEEDS     /* the first only with one of the others */
+  MT_RULE_ONE_OF,  /* exactly one of them */
+  MT_RULE_AT_MOST, /* no two of them */
+  MT_RULE_NEEDS    /* the first only with one of the others */
 } mt_opt_rule_kind;
 typedef struct mt_opt_rule {
   uint32_t commands;

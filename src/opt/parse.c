@@ -24,16 +24,21 @@ mt_command mt_opt_command_by_name(const char *name) {
 
 static int refuse_command(const char *word, mt_err *e) {
   if (*word == '-')
-    return mt_err_set(e, MT_EINVAL, "'%.60s' stands where a command is expected: mutirao COMMAND [options]; "
-                      "mutirao --help lists the commands", word);
+    return mt_err_set(e, MT_EINVAL,
+                      "'%.60s' stands where a command is expected: mutirao COMMAND [options]; "
+                      "mutirao --help lists the commands",
+                      word);
   for (size_t i = 0; i < sizeof later / sizeof *later; i++)
     if (!strcmp(word, later[i]))
-      return mt_err_set(e, MT_EINVAL, "the command '%s' is not in this version (%s)", word, MT_VERSION);
+      return mt_err_set(e, MT_EINVAL, "the command '%s' is not in this version (%s)", word,
+                        MT_VERSION);
   const char *words[MT_CMD_COUNT];
   for (int c = 0; c < MT_CMD_COUNT; c++) words[c] = mt_opt_commands[c].name;
   const char *near = mt_opt_nearest(word, words, MT_CMD_COUNT);
-  if (near) return mt_err_set(e, MT_EINVAL, "unknown command '%.60s'; did you mean '%s'?", word, near);
-  return mt_err_set(e, MT_EINVAL, "unknown command '%.60s'; mutirao --help lists the commands", word);
+  if (near)
+    return mt_err_set(e, MT_EINVAL, "unknown command '%.60s'; did you mean '%s'?", word, near);
+  return mt_err_set(e, MT_EINVAL, "unknown command '%.60s'; mutirao --help lists the commands",
+                    word);
 }
 
 /* Index of the row of that name (len bytes) which `command` takes; -1 if there is none. */
@@ -41,7 +46,8 @@ static int find_long(mt_command command, const char *name, size_t len) {
   size_t n;
   const mt_opt_row *rows = mt_opt_rows(&n);
   for (size_t i = 0; i < n; i++)
-    if ((rows[i].commands >> command & 1) && strlen(rows[i].name) == len && !memcmp(rows[i].name, name, len))
+    if ((rows[i].commands >> command & 1) && strlen(rows[i].name) == len &&
+        !memcmp(rows[i].name, name, len))
       return (int)i;
   return -1;
 }
@@ -61,21 +67,27 @@ static int refuse_option(mt_command command, const char *name, mt_err *e) {
   const mt_opt_row *rows = mt_opt_rows(&n);
   for (int c = 0; c < MT_CMD_COUNT; c++)
     if (find_long((mt_command)c, name, strlen(name)) >= 0)
-      return mt_err_set(e, MT_EINVAL, "%s does not take --%s (%s does); mutirao %s --help lists what it takes", cmd,
-                        name, mt_opt_commands[c].name, cmd);
+      return mt_err_set(e, MT_EINVAL,
+                        "%s does not take --%s (%s does); mutirao %s --help lists what it takes",
+                        cmd, name, mt_opt_commands[c].name, cmd);
   for (size_t i = 0; i < n; i++)
     if (rows[i].commands >> command & 1) words[n_words++] = rows[i].name;
   const char *near = mt_opt_nearest(name, words, n_words);
-  if (near) return mt_err_set(e, MT_EINVAL, "%s: unknown option --%.60s; did you mean --%s?", cmd, name, near);
-  return mt_err_set(e, MT_EINVAL, "%s: unknown option --%.60s; mutirao %s --help lists what it takes", cmd, name, cmd);
+  if (near)
+    return mt_err_set(e, MT_EINVAL, "%s: unknown option --%.60s; did you mean --%s?", cmd, name,
+                      near);
+  return mt_err_set(e, MT_EINVAL,
+                    "%s: unknown option --%.60s; mutirao %s --help lists what it takes", cmd, name,
+                    cmd);
 }
 
 static int set_value(mt_opt *o, int index, const char *text, mt_err *e) {
   size_t n;
   const mt_opt_row *row = &mt_opt_rows(&n)[index];
   if (o->program == MT_OPT_RANK && mt_opt_row_is_launcher(row))
-    return mt_err_set(e, MT_EINVAL, "--%s is read by mutirao, which starts mutirao-rank: use mutirao %s", row->name,
-                      mt_opt_commands[o->command].name);
+    return mt_err_set(e, MT_EINVAL,
+                      "--%s is read by mutirao, which starts mutirao-rank: use mutirao %s",
+                      row->name, mt_opt_commands[o->command].name);
   o->value[index].given++;
   o->given[o->n_given++] = (mt_opt_given){index, text};
   return mt_opt_read_value(row, text, &o->value[index], e);
@@ -111,7 +123,8 @@ static int parse_short(mt_opt *o, int argc, char *const *argv, int *i, mt_err *e
   for (const char *p = argv[*i] + 1; *p; p++) {
     int index = find_short(o->command, *p);
     if (index < 0)
-      return mt_err_set(e, MT_EINVAL, "%s: unknown option -%c; mutirao %s --help lists what it takes",
+      return mt_err_set(e, MT_EINVAL,
+                        "%s: unknown option -%c; mutirao %s --help lists what it takes",
                         mt_opt_commands[o->command].name, *p, mt_opt_commands[o->command].name);
     if (!takes_value(index)) {
       int rc = set_value(o, index, NULL, e);
@@ -134,9 +147,11 @@ static int parse_options(mt_opt *o, int argc, char *const *argv, mt_err *e) {
     else if (a[0] == '-' && a[1] && a[1] != '-')
       rc = parse_short(o, argc, argv, &i, e);
     else
-      rc = mt_err_set(e, MT_EINVAL, "%s: '%.60s' belongs to no option%s", mt_opt_commands[o->command].name, a,
+      rc = mt_err_set(e, MT_EINVAL, "%s: '%.60s' belongs to no option%s",
+                      mt_opt_commands[o->command].name, a,
                       find_long(o->command, "prompt", 6) >= 0 && o->command != MT_CMD_BENCH
-                          ? " (a prompt is given with -p)" : "");
+                          ? " (a prompt is given with -p)"
+                          : "");
     if (rc) return rc;
   }
   return MT_OK;
@@ -157,7 +172,11 @@ static void spell_names(const char *list, char *out, size_t size) {
   size_t len = 0;
   out[0] = 0;
   while (next_name(&list, word) && len < size)
-    len += (size_t)snprintf(out + len, size - len, "%s--%s", !len ? "" : *list ? ", " : " or ", word);
+    len += (size_t)snprintf(out + len, size - len, "%s--%s",
+                            !len    ? ""
+                            : *list ? ", "
+                                    : " or ",
+                            word);
 }
 
 static int check_rule(const mt_opt *o, const mt_opt_rule *rule, mt_err *e) {
@@ -193,8 +212,8 @@ static int check_rules(const mt_opt *o, mt_err *e) {
   }
   if (o->command == MT_CMD_SCORE && mt_opt_is_set(o, "stride") && mt_opt_is_set(o, "window") &&
       mt_opt_int(o, "stride") > mt_opt_int(o, "window"))
-    return mt_err_set(e, MT_EINVAL, "score: --stride %d is more than --window %d", mt_opt_int(o, "stride"),
-                      mt_opt_int(o, "window"));
+    return mt_err_set(e, MT_EINVAL, "score: --stride %d is more than --window %d",
+                      mt_opt_int(o, "stride"), mt_opt_int(o, "window"));
   return MT_OK;
 }
 
@@ -262,7 +281,8 @@ int mt_opt_scan(mt_opt **out, mt_opt_program program, int argc, char *const *arg
   o->command = MT_CMD_COUNT;
   if (parse_bare(o, argc, argv)) goto done;
   if (argc < 2) {
-    rc = mt_err_set(e, MT_EINVAL, "a command is needed: mutirao COMMAND [options]; mutirao --help lists them");
+    rc = mt_err_set(e, MT_EINVAL,
+                    "a command is needed: mutirao COMMAND [options]; mutirao --help lists them");
     goto out;
   }
   o->command = mt_opt_command_by_name(argv[1]);

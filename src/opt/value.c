@@ -81,8 +81,9 @@ static int read_double(const mt_opt_row *row, const char *text, mt_opt_value *v,
 static int read_u64(const mt_opt_row *row, const char *text, mt_opt_value *v, mt_err *e) {
   char *end;
   if (!scan_u64(text, &end, &v->bits) || *end)
-    return mt_err_set(e, MT_EINVAL, "--%s: '%.60s' is not a whole number (0 to 18446744073709551615)",
-                      row->name, text);
+    return mt_err_set(e, MT_EINVAL,
+                      "--%s: '%.60s' is not a whole number (0 to 18446744073709551615)", row->name,
+                      text);
   return MT_OK;
 }
 
@@ -99,7 +100,8 @@ static int read_size(const mt_opt_row *row, const char *text, mt_opt_value *v, m
   v->bits = (uint64_t)x;
   return MT_OK;
 bad:
-  return mt_err_set(e, MT_EINVAL, "--%s: '%.60s' is not a size (such as 4096, 512M or 1.5G; at least 1)",
+  return mt_err_set(e, MT_EINVAL,
+                    "--%s: '%.60s' is not a size (such as 4096, 512M or 1.5G; at least 1)",
                     row->name, text);
 }
 
@@ -124,33 +126,60 @@ static const char *skip_blanks(const char *s) {
   return s + strspn(s, " \t\r\n");
 }
 
-static int parse_ids(const mt_opt_row *row, const char *s, mt_opt_value *v, mt_err *e) {
-  v->n = 0;
-  for (s = skip_blanks(s);;) {
+int mt_opt_parse_ids(const char *name, const char *text, uint32_t max, uint32_t **ids, size_t *n,
+                     mt_err *e) {
+  mt_opt_value v = {0};
+  int rc = MT_OK;
+  const char *s = skip_blanks(text);
+  while (*s && !rc) {
     char *end;
     uint64_t id;
-    if (!scan_u64(s, &end, &id) || id > (uint64_t)row->max)
-      return mt_err_set(e, MT_EINVAL, "--%s: entry %zu, '%.24s', is not a token id (comma-separated, %.0f to %.0f)",
-                        row->name, v->n + 1, s, row->min, row->max);
-    if (grow(v, sizeof(uint32_t))) return mt_err_set(e, MT_ENOMEM, "--%s: no memory", row->name);
-    ((uint32_t *)v->list)[v->n++] = (uint32_t)id;
+    if (!scan_u64(s, &end, &id) || id > max) {
+      rc = mt_err_set(e, MT_EINVAL,
+                      "%s: entry %zu, '%.24s', is not a token id (comma-separated, 0 to %u)", name,
+                      v.n + 1, s, max);
+      break;
+    }
+    if (grow(&v, sizeof(uint32_t))) {
+      rc = mt_err_set(e, MT_ENOMEM, "%s: no memory for a list", name);
+      break;
+    }
+    ((uint32_t *)v.list)[v.n++] = (uint32_t)id;
     s = skip_blanks(end);
-    if (!*s) return MT_OK;
-    if (*s != ',')
-      return mt_err_set(e, MT_EINVAL, "--%s: expected a comma after entry %zu, got '%.24s'", row->name, v->n, s);
-    s = skip_blanks(s + 1);
+    if (*s == ',' && *(s = skip_blanks(s + 1))) continue;
+    if (*s || s[-1] == ',')
+      rc = mt_err_set(e, MT_EINVAL, "%s: expected a comma and an id after entry %zu, got '%.24s'",
+                      name, v.n, s);
   }
+  *ids = v.list;
+  *n = v.n;
+  if (rc) {
+    mt_opt_value_fini(&v);
+    *ids = NULL;
+    *n = 0;
+  }
+  return rc;
 }
 
 static int read_ids(const mt_opt_row *row, const char *text, mt_opt_value *v, mt_err *e) {
-  if (*text != '@') return parse_ids(row, text, v, e);
-  mt_buf b = {0};
-  int rc = mt_buf_read_file(&b, text + 1, MAX_LIST_BYTES, e);
-  if (rc)
-    mt_err_prefix(e, rc, "--%s", row->name);
-  else if ((rc = parse_ids(row, b.data ? b.data : "", v, e)) == MT_EINVAL)
-    rc = mt_err_set(e, MT_EFORMAT, "%s is not a list of token ids: %.300s", text + 1, e ? e->msg : "");
-  mt_buf_free(&b);
+  mt_buf file = {0};
+  char name[48];
+  snprintf(name, sizeof name, "--%s", row->name);
+  bool from_file = *text == '@';
+  int rc = from_file ? mt_buf_read_file(&file, text + 1, MAX_LIST_BYTES, e) : MT_OK;
+  const char *list = !from_file ? text : file.data ? file.data : "";
+  free(v->list); /* of an earlier --ids; how often it was given stays known */
+  v->list = NULL;
+  v->n = 0;
+  uint32_t *ids = NULL;
+  if (!rc)
+    rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &v->n, e);
+  v->list = ids;
+  v->cap = v->n;
+  if (rc == MT_EINVAL && from_file && e)
+    rc = e->code = MT_EFORMAT; /* the file is at fault, not the command line */
+  if (!rc && !v->n) rc = mt_err_set(e, MT_EINVAL, "%s: the list is empty", name);
+  mt_buf_free(&file);
   return rc;
 }
 
@@ -159,7 +188,8 @@ static int read_doubles(const mt_opt_row *row, const char *s, mt_opt_value *v, m
   for (;;) {
     char *end;
     double x;
-    if (!scan_double(s, &end, &x) || (*end && *end != ',')) return bad_number(row, s, "a list of numbers", e);
+    if (!scan_double(s, &end, &x) || (*end && *end != ','))
+      return bad_number(row, s, "a list of numbers", e);
     if (!in_range(row, x)) return bad_number(row, s, "in range", e);
     if (grow(v, sizeof(double))) return mt_err_set(e, MT_ENOMEM, "--%s: no memory", row->name);
     ((double *)v->list)[v->n++] = x;
@@ -172,7 +202,8 @@ static int add_bias(const mt_opt_row *row, const char *text, mt_opt_value *v, mt
   char *end;
   uint64_t id;
   double x;
-  if (!scan_u64(text, &end, &id) || id > UINT32_MAX || *end != '=' || !scan_double(end + 1, &end, &x) || *end)
+  if (!scan_u64(text, &end, &id) || id > UINT32_MAX || *end != '=' ||
+      !scan_double(end + 1, &end, &x) || *end)
     return bad_number(row, text, "of the form ID=VALUE, such as 42=-5.5", e);
   if (!in_range(row, x)) return bad_number(row, text, "in range", e);
   if (grow(v, sizeof(mt_opt_bias))) return mt_err_set(e, MT_ENOMEM, "--%s: no memory", row->name);
