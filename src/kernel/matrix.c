@@ -29,7 +29,7 @@ const mt_qinfo *mt_qinfo_get(mt_dtype type) {
   return QINFO[type].slots ? &QINFO[type] : NULL;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------ */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 static int check_units(const uint32_t *unit, size_t n_units, size_t cols, mt_err *e) {
   bool ok = cols <= INT32_MAX && unit[0] == 0 && unit[n_units] == cols;
@@ -145,7 +145,7 @@ void mt_matrix_fini(mt_matrix *m) {
   *m = (mt_matrix){0};
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static void put_bits(uint8_t *p, unsigned shift, unsigned bits, unsigned code) {
   unsigned mask = ((1u << bits) - 1u) << shift;
@@ -184,8 +184,9 @@ static unsigned get_code(const mt_qinfo *qi, const uint8_t *rec, size_t row, siz
   return (rec[p] >> (2 * g) & 3u) | up << 2;
 }
 
-/* The six-bit fields of Q4_K and Q5_K become bytes; everything else is kept as it is. `scales` is the record's,
- * `super` the panel's entry for the block of 256, b the file's block, s the block of qi->slots within it. */
+/* The six-bit fields of Q4_K and Q5_K become bytes; everything else is kept as it is. `scales`
+ * is the record's, `super` the panel's entry for the block of 256, b the file's block, s the
+ * block of qi->slots within it. */
 static void put_scales(mt_dtype type, uint8_t *scales, uint8_t *super, size_t row, const uint8_t *b,
                        size_t s) {
   uint8_t *d = super + 2 * row, *dmin = super + 2 * (MT_PANEL_ROWS + row);
@@ -276,7 +277,7 @@ void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *s
   }
 }
 
-/* ---- reading back ------------------------------------------------------------------------------------------------ */
+/* ---- reading back ---------------------------------------------------------------------------- */
 
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min) {

@@ -1,4 +1,5 @@
-/* The numeric self-test: every kernel of a table on fixed inputs, hashed. Ranks compare the hash at start-up. */
+/* The numeric self-test: every kernel of a table on fixed inputs, hashed. Ranks compare the hash
+ * at start-up. */
 #include <stdlib.h>
 
 #include "impl.h"

@@ -1,5 +1,5 @@
-/* One table against another, by memcmp: what every instruction set must pass against ref. Also run on tables that this
- * CPU lacks, through an emulation. */
+/* One table against another, by memcmp: what every instruction set must pass against ref. Also
+ * run on tables that this CPU lacks, through an emulation. */
 #ifndef MT_KERNEL_COMPARE_H
 #define MT_KERNEL_COMPARE_H
 
@@ -152,7 +152,7 @@ static inline void compare_rows(const mt_kernels *kn, const mt_kernels *ref, rng
   }
 }
 
-/* ---- attention ------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 enum { MAX_BLOCKS = MT_ATTN_SEGMENT / MT_KV_BLOCK, MAX_DIM = 256 };
 

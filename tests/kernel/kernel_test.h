@@ -1,4 +1,5 @@
-/* What the kernel tests share: random inputs, random file-format weights, a matrix with its memory. */
+/* What the kernel tests share: random inputs, random file-format weights, a matrix with its
+ * memory. */
 #ifndef MT_KERNEL_TEST_H
 #define MT_KERNEL_TEST_H
 
@@ -26,7 +27,8 @@ static inline uint16_t f16_of(double exponent, rng *r) {
   return (uint16_t)((unsigned)(below(r, 2) << 15) | (unsigned)e << 10 | (unsigned)below(r, 1024));
 }
 
-/* Random blocks: any codes, f16 fields with exponents in [e_min, e_max] (0: subnormal; 15 is 1.0). */
+/* Random blocks: any codes, f16 fields with exponents in [e_min, e_max] (0: subnormal; 15 is
+ * 1.0). */
 static inline void random_file(rng *r, mt_dtype type, uint8_t *w, size_t bytes, int e_min,
                                int e_max) {
   const mt_dtype_info *t = mt_dtype_get(type);

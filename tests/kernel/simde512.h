@@ -1,5 +1,6 @@
-/* AVX-512 by emulation, for the tests of src/kernel/avx512 on CPUs that lack it: SIMDe under the intrinsics' own names,
- * and here those that its release 0.7.4 does not have, lane by lane as Intel's manual defines them. */
+/* AVX-512 by emulation, for the tests of src/kernel/avx512 on CPUs that lack it: SIMDe under the
+ * intrinsics' own names, and here those that its release 0.7.4 does not have, lane by lane as
+ * Intel's manual defines them. */
 #ifndef MT_TEST_SIMDE512_H
 #define MT_TEST_SIMDE512_H
 

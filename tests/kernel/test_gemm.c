@@ -1,5 +1,6 @@
-/* Matrix products against the recipe written out, against float64, against OpenBLAS; and their laws. That all tables
- * give ref's bits is test_isa's business; here ref and the best table of this CPU are looked at. */
+/* Matrix products against the recipe written out, against float64, against OpenBLAS; and their
+ * laws. That all tables give ref's bits is test_isa's business; here ref and the best table of
+ * this CPU are looked at. */
 #include <cblas.h>
 
 #include "../../src/kernel/impl.h"
@@ -7,7 +8,7 @@
 
 static const char *const TABLES[] = {"ref", NULL};
 
-/* ---- the recipe, element by element from the file's bytes ------------------------------------------------------ */
+/* ---- the recipe, element by element from the file's bytes ------------------------------------ */
 
 /* Activations of one block as kernel.h says: integers, scale. */
 static float quantize_plainly(const float *x, size_t n, int *q) {
@@ -106,12 +107,13 @@ static void test_recipe(void) {
       }
 }
 
-/* ---- float64 --------------------------------------------------------------------------------------------------- */
+/* ---- float64 --------------------------------------------------------------------------------- */
 
-/* The exact sum of dequantized weights times prepared activations, and a bound of the rounding errors: each operation
- * errs by at most u = 2^-24 times its result, independently, so the sum stays within a few u times the root of the sum
- * of the results' squares (s after each fma; for quantized types also the roundings of a block's two terms and of the
- * dequantized weights). Five times that root is over eight standard deviations. */
+/* The exact sum of dequantized weights times prepared activations, and a bound of the rounding
+ * errors: each operation errs by at most u = 2^-24 times its result, independently, so the sum
+ * stays within a few u times the root of the sum of the results' squares (s after each fma; for
+ * quantized types also the roundings of a block's two terms and of the dequantized weights).
+ * Five times that root is over eight standard deviations. */
 static double oracle(const mt_matrix *m, const float *w, const mt_act *a, size_t t, double *bound) {
   double total = 0, e = 0;
   bool quantized = mt_dtype_get(m->type)->quantized;
@@ -212,7 +214,7 @@ static void test_activations(void) {
   free(x);
 }
 
-/* ---- OpenBLAS ---------------------------------------------------------------------------------------------------- */
+/* ---- OpenBLAS -------------------------------------------------------------------------------- */
 
 static void test_openblas(void) {
   rng r = {.seed = mt_test_seed()};
@@ -259,9 +261,10 @@ static void test_openblas(void) {
   free(out);
 }
 
-/* ---- laws -------------------------------------------------------------------------------------------------------- */
+/* ---- laws ------------------------------------------------------------------------------------ */
 
-/* Any range of panels and of input rows gives the bits of the whole; one input row those of many. */
+/* Any range of panels and of input rows gives the bits of the whole; one input row those of
+ * many. */
 static void test_ranges(void) {
   rng r = {.seed = mt_test_seed()};
   enum { ROWS = 70, COLS = 320, N = 9 };
@@ -299,7 +302,8 @@ static void test_ranges(void) {
   free(parts);
 }
 
-/* The sharding law: slices of K that hold whole units, each with its own matrix, add up to the whole's integers. */
+/* The sharding law: slices of K that hold whole units, each with its own matrix, add up to the
+ * whole's integers. */
 static void check_shards(rng *r, const mt_kernels *kn, mt_dtype type, size_t width, size_t n_units) {
   enum { ROWS = 19, N = 5 };
   size_t cols = width * n_units;
@@ -343,7 +347,8 @@ static void test_shards(void) {
         check_shards(&r, kernels(TABLES[k]), WEIGHT_TYPES[i], WIDTH[w], 2 + below(&r, 6));
 }
 
-/* Sums that are NaN, infinite or too large for the quantum are counted and leave the accumulator alone. */
+/* Sums that are NaN, infinite or too large for the quantum are counted and leave the accumulator
+ * alone. */
 static void test_failures(void) {
   enum { ROWS = 18, COLS = 64 };
   for (size_t k = 0; k < 3; k++) {

@@ -1,8 +1,9 @@
-/* What the bytes of a file mean, and that packing keeps it: golden blocks, reading rows back, layout tables. */
+/* What the bytes of a file mean, and that packing keeps it: golden blocks, reading rows back,
+ * layout tables. */
 #include "kernel_test.h"
 #include "mutirao/json.h"
 
-/* ---- golden blocks (tests/data/quant_blocks.json, made as docs/kernels.md says) ----------- */
+/* ---- golden blocks (tests/data/quant_blocks.json, made as docs/kernels.md says) -------------- */
 
 static size_t from_hex(const char *hex, uint8_t *out) {
   size_t n = strlen(hex) / 2;
@@ -71,7 +72,7 @@ static void test_halves(void) {
   CU_ASSERT_EQUAL(bad, 0);
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static const struct {
   size_t cols, k_begin, unit;
@@ -126,8 +127,8 @@ static void test_pieces(void) {
   }
 }
 
-/* Blocks tile K, never straddle a unit or a block of the file; chains begin where they should; memory is as
- * docs/kernels.md says. */
+/* Blocks tile K, never straddle a unit or a block of the file; chains begin where they should;
+ * memory is as docs/kernels.md says. */
 static void check_tables(const mt_matrix *m, size_t unit, size_t slots) {
   size_t k = 0;
   for (size_t b = 0; b < m->n_blocks; b++) {

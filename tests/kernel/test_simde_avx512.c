@@ -1,4 +1,5 @@
-/* The avx512 kernels against ref by memcmp, on any x86-64: the same source over an emulation, under other names. */
+/* The avx512 kernels against ref by memcmp, on any x86-64: the same source over an emulation,
+ * under other names. */
 #include "compare.h"
 
 #if defined(__x86_64__)

@@ -6,8 +6,8 @@
 
 #include "../impl.h"
 
-/* Templates: inlined, so that types and counts become constants, and small loops unrolled. The emulation in the tests
- * leaves both out: it would take the compiler minutes. */
+/* Templates: inlined, so that types and counts become constants, and small loops unrolled. The
+ * emulation in the tests leaves both out: it would take the compiler minutes. */
 #ifdef MT_KERNEL_SIMDE
 #define MT_INLINE static
 #define MT_UNROLL

@@ -1,4 +1,5 @@
-/* AVX-512 attention over one segment: scores with 16 keys across lanes, values with 16 dimensions. */
+/* AVX-512 attention over one segment: scores with 16 keys across lanes, values with 16
+ * dimensions. */
 #include "avx512.h"
 
 enum { LANES = 16, TILES = MT_KV_BLOCK / MT_KV_TILE };

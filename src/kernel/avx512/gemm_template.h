@@ -1,5 +1,6 @@
-/* AVX-512 matrix products, included once for each way of the integer dot product (MT_VNNI, MT_SUFFIX). A tile is one
- * panel (16 rows of the weight, one vector) by up to TILE input rows, which share the loaded and unpacked weights. */
+/* AVX-512 matrix products, included once for each way of the integer dot product (MT_VNNI,
+ * MT_SUFFIX). A tile is one panel (16 rows of the weight, one vector) by up to TILE input rows,
+ * which share the loaded and unpacked weights. */
 #include "avx512.h"
 
 #define PASTE2(a, b) a##_##b
@@ -34,7 +35,7 @@ MT_INLINE __m128i load_16(const uint8_t *p) {
   return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-/* ---- plain types ------------------------------------------------------------------------------------------------- */
+/* ---- plain types ----------------------------------------------------------------------------- */
 
 MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   if (type == MT_F32) return _mm512_loadu_ps((const float *)(const void *)data + i);
@@ -54,13 +55,14 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   }
 }
 
-/* ---- quantized types --------------------------------------------------------------------------------------------- */
+/* ---- quantized types ------------------------------------------------------------------------- */
 
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
 }
 
-/* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same for them. */
+/* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
+ * for them. */
 MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, __m512 *dw,
                            __m512 *mw) {
   *mw = _mm512_setzero_ps();
@@ -133,7 +135,8 @@ MT_INLINE bool slots_16(mt_dtype type) {
 
 #if MT_VNNI
 
-/* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q, exactly. */
+/* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
+ * exactly. */
 MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
                          __m512i dot[TILE]) {
   const size_t groups = slots_16(type) ? 4 : 8;
@@ -163,9 +166,9 @@ MT_INLINE int bias_of(mt_dtype type) {
 
 #else
 
-/* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each adding at most
- * 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 × 3840, 4 × 7936 and 2 × 16128 are below
- * 32768. */
+/* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each
+ * adding at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 ×
+ * 3840, 4 × 7936 and 2 × 16128 are below 32768. */
 MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
                          __m512i dot[TILE]) {
   const size_t groups = slots_16(type) ? 4 : 8;
@@ -260,7 +263,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
   }
 }
 
-/* ---- template ---------------------------------------------------------------------------------------------------- */
+/* ---- template -------------------------------------------------------------------------------- */
 
 MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m512 sum[TILE]) {
   for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();
