@@ -36,7 +36,7 @@ else
 KERNEL_DIRS := ref neon
 endif
 
-MODULES := base json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
+MODULES := base opt json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
 LIB_SRC := $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c)) $(foreach d,$(KERNEL_DIRS),$(wildcard src/kernel/$(d)/*.c))
 CMD_SRC := $(wildcard src/cmd/*.c)
 LAUNCHER_SRC := $(wildcard src/launcher/*.c)
@@ -76,6 +76,7 @@ $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h &: src/wire/%.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --c_out=$(BUILD)/gen -Isrc/wire $<
+.SECONDARY: $(PROTO_C) $(PROTO_H) # or make takes them for intermediate files and removes them
 $(LIB): $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -98,6 +99,20 @@ $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx51
 
 .PHONY: tests
 tests: $(TEST_BIN)
+
+# Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
+FUZZ_CC ?= clang
+FUZZ_CFLAGS ?= -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+.PHONY: fuzzers fuzz-lib
+fuzzers: $(FUZZ_BIN)
+fuzz-lib:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=$(FUZZ_CC) \
+	  CFLAGS="$(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link" $(BUILD)/fuzz/lib/libmutirao.a
+$(FUZZ_BIN): $(BUILD)/fuzz/%: tests/fuzz/%.c fuzz-lib
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  FUZZ  $<"
+	$(Q)$(FUZZ_CC) $(STD) $(WARN) -Wno-missing-prototypes $(INC) $(PKG_CFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer \
+	  -o $@ $< $(BUILD)/fuzz/lib/libmutirao.a -Wl,--as-needed $(LIBS)
 
 .PHONY: clean
 clean:

@@ -22,24 +22,25 @@ enum {
 typedef struct mt_kblock {
   uint32_t begin; /* first k, local to the matrix */
   uint32_t len;   /* at most 32 (at most 16 for Q2_K, Q3_K, Q6_K) */
-  uint32_t super; /* which of the file's blocks of 256 (K-quants), counted from the slice's first; else 0 */
+  uint32_t super; /* which of the file's blocks of 256 (K-quants), counted from the slice's first;
+                     else 0 */
 } mt_kblock;
 
 /* This rank's slice [rows][cols] of a weight, packed in panels of 16 rows, K ascending, scales
  * beside their block. Filled by mt_matrix_init; `data` is the caller's: data_bytes, 64-byte
  * aligned and cleared, as mt_pages_alloc gives them. */
 typedef struct mt_matrix {
-  mt_dtype type;      /* of the file */
-  size_t rows, cols;  /* this rank's; cols is K */
-  size_t k_begin;     /* K of the whole tensor at which this slice starts: anchors the file's blocks */
-  size_t n_panels;    /* ceil(rows / 16); lanes beyond rows are zero */
-  size_t n_units;     /* K is summed unit by unit (1 where column-parallel) */
-  uint32_t *unit;     /* [n_units + 1] borders in local K, ascending, from 0 to cols */
-  size_t n_blocks;    /* quantized types only */
+  mt_dtype type;     /* of the file */
+  size_t rows, cols; /* this rank's; cols is K */
+  size_t k_begin;  /* K of the whole tensor at which this slice starts: anchors the file's blocks */
+  size_t n_panels; /* ceil(rows / 16); lanes beyond rows are zero */
+  size_t n_units;  /* K is summed unit by unit (1 where column-parallel) */
+  uint32_t *unit;  /* [n_units + 1] borders in local K, ascending, from 0 to cols */
+  size_t n_blocks; /* quantized types only */
   size_t n_supers;
-  mt_kblock *block;   /* [n_blocks] */
+  mt_kblock *block;     /* [n_blocks] */
   uint32_t *unit_chain; /* [n_units + 1]: first chain of each unit */
-  uint32_t *chain;    /* [n_chains + 1] borders of the chains: in K for plain types, else in blocks */
+  uint32_t *chain; /* [n_chains + 1] borders of the chains: in K for plain types, else in blocks */
   size_t panel_bytes; /* of packed data */
   size_t data_bytes;  /* n_panels × panel_bytes */
   uint8_t *data;      /* [n_panels][panel_bytes], 64-byte aligned */
@@ -52,14 +53,14 @@ typedef struct mt_kernels mt_kernels;
  * one unit of all cols. rows and cols may be 0 (a rank without a share). MT_EUNSUPPORTED for a
  * type without kernels, MT_ERANGE for borders that do not ascend from 0 to cols or sizes that do
  * not fit, MT_ENOMEM. mt_matrix_fini frees the tables, not data. */
-int mt_matrix_init(mt_matrix *m, const mt_kernels *kn, mt_dtype type, size_t rows, size_t cols, size_t k_begin,
-                   const uint32_t *unit, size_t n_units, mt_err *e);
+int mt_matrix_init(mt_matrix *m, const mt_kernels *kn, mt_dtype type, size_t rows, size_t cols,
+                   size_t k_begin, const uint32_t *unit, size_t n_units, mt_err *e);
 void mt_matrix_fini(mt_matrix *m);
 /* Packs n_rows file-format rows as rows row_begin … of m. Row i starts at src + i ×
  * src_row_bytes, and there element `src_k` (which may lie inside a block, then where k_begin
  * says) is this slice's k = 0. Several threads may pack different panels at once. */
-void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src, size_t src_row_bytes,
-                    size_t src_k);
+void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
+                    size_t src_row_bytes, size_t src_k);
 /* out [cols] = row `row` as f32 (the value that the file's bytes mean). Used for embedding rows. */
 void mt_matrix_row(const mt_matrix *m, size_t row, float *out);
 
@@ -79,10 +80,11 @@ typedef struct mt_act {
   const float *x; /* f32 types: the caller's rows, not copied */
   size_t ld_x;
   size_t n_blocks, q_stride; /* quantized types */
-  int16_t *q;     /* [n_rows][q_stride] blocks one after the other, each padded with zeros to block_slots */
-  int8_t *hi, *lo;/* the same as planes: q = 256·hi + lo */
-  float *scale;   /* [n_rows][n_blocks] */
-  int32_t *sum;   /* [n_rows][n_blocks] sums of q */
+  int16_t
+      *q; /* [n_rows][q_stride] blocks one after the other, each padded with zeros to block_slots */
+  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo */
+  float *scale;       /* [n_rows][n_blocks] */
+  int32_t *sum;       /* [n_rows][n_blocks] sums of q */
   size_t block_slots; /* 32, or 16 for Q2_K, Q3_K, Q6_K */
   size_t cap_bytes;
   void *mem;
@@ -91,7 +93,8 @@ typedef struct mt_act {
 bool mt_matrix_same_blocks(const mt_matrix *a, const mt_matrix *b);
 /* Makes room for n_rows rows for m's layout. MT_ENOMEM. Then mt_kernels.quantize fills rows,
  * from any thread. */
-int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, size_t n_rows, mt_err *e);
+int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, size_t n_rows,
+                   mt_err *e);
 void mt_act_free(mt_act *a);
 
 /* ---- attention ------------------------------------------------------------------------------- */
@@ -128,15 +131,15 @@ struct mt_kernels {
    * belongs to the chain in which it begins). d_w of a K-quant is the exact product d × sc, m_w
    * is −dmin × m. Rows of m beyond m->rows are not written. Which NaN comes out (sign, payload)
    * is the one thing that no recipe here fixes. */
-  void (*gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a, size_t row_begin,
-               size_t row_end, float *out, size_t ld_out);
+  void (*gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+               size_t row_begin, size_t row_end, float *out, size_t ld_out);
   /* The row-parallel form: each unit's f32 sum p is rounded to the integer rint(p × 2^−exp[t])
    * (to nearest even) and added to acc[t·ld + r], which starts from what is there (modulo 2^64).
    * exp is indexed like a's rows. Returns how many unit sums were NaN, infinite or at least 2^51
    * in magnitude as integers (nothing is added for those); an exp[t] outside −1022 … 1022 makes
    * all of row t such. */
-  int (*gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a, size_t row_begin,
-                    size_t row_end, const int *exp, int64_t *acc, size_t ld);
+  int (*gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                    size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
 
   /* Σ x² over n: lane l (of 16) chains fma over elements l, l + 16, … ascending; lanes are then
    * added as the fixed tree (l, l + 8), (l, l + 4), (l, l + 2), (l, l + 1). */
@@ -155,8 +158,8 @@ struct mt_kernels {
    * with g² = fl(g × g), z = fl(fl(−2√(2/π)) × fma(fl(fl(0.044715) × g²), g, g)), fl(g / fl(1 +
    * exp(z))). Ends as silu's. */
   void (*gelu_mul)(const float *g, const float *u, size_t n, float *out);
-  void (*add)(float *x, const float *y, size_t n);         /* x[i] = fl(x[i] + y[i]) */
-  void (*scale)(float *x, float a, size_t n);              /* x[i] = fl(x[i] × a) */
+  void (*add)(float *x, const float *y, size_t n); /* x[i] = fl(x[i] + y[i]) */
+  void (*scale)(float *x, float a, size_t n);      /* x[i] = fl(x[i] × a) */
   /* Own exp in f32, error below 1.5 ulp, subnormal results too; 0 below −104, +inf above 88.8,
    * NaN at NaN. Cody–Waite reduction and a minimax polynomial (Muller, Elementary Functions).
    * out may be x. */
@@ -164,8 +167,8 @@ struct mt_kernels {
 
   /* Rounds (nearest even; q8 as activations are, with 127 for 32639) and stores token `slot` (0
    * … MT_KV_BLOCK − 1) of a block: k [head_dim], v [head_dim] f32. */
-  void (*kv_store)(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot, const float *k,
-                   const float *v);
+  void (*kv_store)(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
+                   const float *k, const float *v);
   /* One query against the keys [lo, hi) of one segment, hi − lo ≤ MT_ATTN_SEGMENT, positions
    * counted from the segment's start; k_block/v_block are that segment's blocks in order.
    * Recipe: s_j = fl(scale × Σ_d q_d k_jd), the sum one chain of fma over ascending d; max over
@@ -173,8 +176,9 @@ struct mt_kernels {
    * in ascending order, then the fixed tree; acc_d = chain of fma(p_j, v_jd) over ascending j
    * from 0. q8: k_jd and v_jd are fl(scale_j × byte). weight, where not NULL, receives p_j for j
    * in [lo, hi) at weight[j] (for `trace`). lo < hi. */
-  void (*attend)(mt_kv_type type, size_t head_dim, const float *q, float scale, const void *const *k_block,
-                 const void *const *v_block, size_t lo, size_t hi, mt_attn_part *out, float *weight);
+  void (*attend)(mt_kv_type type, size_t head_dim, const float *q, float scale,
+                 const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
+                 mt_attn_part *out, float *weight);
   /* total ← total ⊕ part (the later segment): m = max (total's where part's is not greater); a =
    * exp(fl(total.max − m)), b likewise for part; sum = fma(part.sum, b, fl(total.sum × a));
    * acc_d likewise. */

@@ -9,7 +9,7 @@
 
 /* How a matrix lies in its `data`. */
 enum {
-  MT_LAYOUT_PANELS, /* exact kernels: [n_panels][panel_bytes], rows across lanes */
+  MT_LAYOUT_PANELS,  /* exact kernels: [n_panels][panel_bytes], rows across lanes */
   MT_LAYOUT_ROWS_F32 /* openblas: [n_panels × 16][cols] f32, row-major */
 };
 
@@ -21,11 +21,11 @@ enum {
  * 2 g (2 bits); with 1 bit and 4 groups it is half a vector, byte p % 32 shifted by g + 4 × (p /
  * 32). */
 typedef struct mt_qinfo {
-  uint8_t slots;        /* elements of a block: 32 or 16 */
-  uint8_t low_bits;     /* 8, 4, 2 */
-  uint8_t high_bits;    /* 0, 1, 2 */
-  uint8_t bias;         /* value = code − bias; 8-bit codes are signed */
-  bool has_min;         /* a second scale m_w multiplies Σq */
+  uint8_t slots;     /* elements of a block: 32 or 16 */
+  uint8_t low_bits;  /* 8, 4, 2 */
+  uint8_t high_bits; /* 0, 1, 2 */
+  uint8_t bias;      /* value = code − bias; 8-bit codes are signed */
+  bool has_min;      /* a second scale m_w multiplies Σq */
   uint16_t low_bytes, high_bytes, scale_bytes, super_bytes, record_bytes;
 } mt_qinfo;
 
@@ -81,7 +81,8 @@ static inline uint16_t mt_f32_to_f16(float f) {
   uint32_t u = mt_f32_bits(f), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
   if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
   if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
-  if (a < 0x38800000u) /* below 2^-14: adding 0.5, whose unit in the last place is 2^-24, rounds for us */
+  if (a < 0x38800000u) /* below 2^-14: adding 0.5, whose unit in the last place is 2^-24, rounds for
+                          us */
     return (uint16_t)(sign | (mt_f32_bits(mt_f32_of_bits(a) + 0.5f) - 0x3f000000u));
   a += 0xfffu + (a >> 13 & 1u);
   return (uint16_t)(sign | (a - 0x38000000u) >> 13);
@@ -97,18 +98,18 @@ static inline float mt_bf16_to_f32(uint16_t h) {
  * e^r = 1 + (r + r² q(r)), q of degree 4, minimax with coefficients that are floats, relative
  * error 8.4e-9 (tools: a Remez exchange in 120 bits); then × 2^(n >> 1) × 2^(n − (n >> 1)), so
  * that only the last product can round (gradual underflow). */
-#define MT_EXP_MIN (-104.0f)
-#define MT_EXP_MAX 89.0f
-#define MT_EXP_LOG2E 0x1.715476p+0f
-#define MT_EXP_MAGIC 0x1.8p+23f
+#define MT_EXP_MIN        (-104.0f)
+#define MT_EXP_MAX        89.0f
+#define MT_EXP_LOG2E      0x1.715476p+0f
+#define MT_EXP_MAGIC      0x1.8p+23f
 #define MT_EXP_MAGIC_BITS 0x4b400000u
-#define MT_EXP_LN2_HI 0x1.62e4p-1f
-#define MT_EXP_LN2_LO 0x1.7f7d1cp-20f
-#define MT_EXP_Q0 0x1.fffffcp-2f
-#define MT_EXP_Q1 0x1.555494p-3f
-#define MT_EXP_Q2 0x1.55589ap-5f
-#define MT_EXP_Q3 0x1.12325cp-7f
-#define MT_EXP_Q4 0x1.69d58ap-10f
+#define MT_EXP_LN2_HI     0x1.62e4p-1f
+#define MT_EXP_LN2_LO     0x1.7f7d1cp-20f
+#define MT_EXP_Q0         0x1.fffffcp-2f
+#define MT_EXP_Q1         0x1.555494p-3f
+#define MT_EXP_Q2         0x1.55589ap-5f
+#define MT_EXP_Q3         0x1.12325cp-7f
+#define MT_EXP_Q4         0x1.69d58ap-10f
 
 /* gelu: g / (1 + exp(z)), z = fl(MT_GELU_A × fma(fl(MT_GELU_B × fl(g²)), g, g)), since ½ (1 +
  * tanh u) = 1 / (1 + e^−2u). */
@@ -117,13 +118,13 @@ static inline float mt_bf16_to_f32(uint16_t h) {
 
 /* Activations: largest quantum, and the least maximum that is not taken for zero (so that its
  * inverse is finite). */
-#define MT_ACT_MAX 32639.0f
-#define MT_KV_Q8_MAX 127.0f
+#define MT_ACT_MAX    32639.0f
+#define MT_KV_Q8_MAX  127.0f
 #define MT_QUANT_TINY 0x1p-100f
 /* rint of a double below 2^51 in magnitude: add it, and the low bits are the integer. */
-#define MT_RINT_MAGIC 0x1.8p+52
+#define MT_RINT_MAGIC      0x1.8p+52
 #define MT_RINT_MAGIC_BITS 0x4338000000000000ll
-#define MT_UNIT_LIMIT 0x1p+51
+#define MT_UNIT_LIMIT      0x1p+51
 
 /* 2^−exp as a double for gemm_units; NaN where exp is no exponent of a normal double (every sum
  * then fails). */

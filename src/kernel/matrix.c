@@ -3,11 +3,11 @@
 
 #include "impl.h"
 
-#define QINFO(slots_, low, high, bias_, min, scales, supers)                                       \
-  {                                                                                                \
-    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_), .has_min = (min),  \
-    .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high), .scale_bytes = (scales),   \
-    .super_bytes = (supers), .record_bytes = (slots_)*2 * ((low) + (high)) + (scales)              \
+#define QINFO(slots_, low, high, bias_, min, scales, supers)                                      \
+  {                                                                                               \
+    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_), .has_min = (min), \
+    .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high), .scale_bytes = (scales),  \
+    .super_bytes = (supers), .record_bytes = (slots_)*2 * ((low) + (high)) + (scales)             \
   }
 
 static const mt_qinfo QINFO[MT_DTYPE_COUNT] = {
@@ -233,8 +233,7 @@ static void pack_quantized_row(mt_matrix *m, size_t row, const uint8_t *src, siz
     for (size_t e = 0; e < kb->len; e++)
       put_code(qi, rec, lane, e, (uint8_t)(value[skip + e] + qi->bias));
     put_scales(m->type, rec + qi->low_bytes + qi->high_bytes, panel + kb->super * qi->super_bytes,
-               lane, src + at / t->block_elems * t->block_bytes,
-               at % t->block_elems / qi->slots);
+               lane, src + at / t->block_elems * t->block_bytes, at % t->block_elems / qi->slots);
   }
 }
 
@@ -283,8 +282,8 @@ void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row
                       float *min) {
   const mt_qinfo *qi = mt_qinfo_get(m->type);
   const uint8_t *p = m->data + panel * m->panel_bytes;
-  const uint8_t *sc = p + mt_panel_supers_bytes(m, qi) + (block + 1) * qi->record_bytes -
-                      qi->scale_bytes;
+  const uint8_t *sc =
+      p + mt_panel_supers_bytes(m, qi) + (block + 1) * qi->record_bytes - qi->scale_bytes;
   const uint8_t *super = p + m->block[block].super * qi->super_bytes;
   *min = 0;
   if (!qi->super_bytes) {
@@ -305,8 +304,8 @@ void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row
 
 void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row, int8_t *value) {
   const mt_qinfo *qi = mt_qinfo_get(m->type);
-  const uint8_t *rec = m->data + panel * m->panel_bytes + mt_panel_supers_bytes(m, qi) +
-                       block * qi->record_bytes;
+  const uint8_t *rec =
+      m->data + panel * m->panel_bytes + mt_panel_supers_bytes(m, qi) + block * qi->record_bytes;
   for (size_t e = 0; e < qi->slots; e++) value[e] = (int8_t)(get_code(qi, rec, row, e) - qi->bias);
 }
 

@@ -33,8 +33,8 @@ static inline void random_file(rng *r, mt_dtype type, uint8_t *w, size_t bytes, 
                                int e_max) {
   const mt_dtype_info *t = mt_dtype_get(type);
   static const unsigned char FIELD[MT_DTYPE_COUNT][2] = {
-      [MT_Q4_1] = {0, 2},   [MT_Q5_1] = {0, 2},     [MT_Q2_K] = {80, 82}, [MT_Q3_K] = {108, 108},
-      [MT_Q4_K] = {0, 2},   [MT_Q5_K] = {0, 2},     [MT_Q6_K] = {208, 208},
+      [MT_Q4_1] = {0, 2}, [MT_Q5_1] = {0, 2}, [MT_Q2_K] = {80, 82},   [MT_Q3_K] = {108, 108},
+      [MT_Q4_K] = {0, 2}, [MT_Q5_K] = {0, 2}, [MT_Q6_K] = {208, 208},
   };
   if (type == MT_F32) {
     for (size_t i = 0; i < bytes / 4; i++) {
@@ -107,8 +107,9 @@ static inline bool same_floats(const float *a, const float *b, size_t n) {
   return true;
 }
 
-static const mt_dtype WEIGHT_TYPES[] = {MT_F32,  MT_F16,  MT_BF16, MT_Q8_0, MT_Q4_0, MT_Q4_1, MT_Q5_0,
-                                        MT_Q5_1, MT_Q2_K, MT_Q3_K, MT_Q4_K, MT_Q5_K, MT_Q6_K};
+static const mt_dtype WEIGHT_TYPES[] = {MT_F32,  MT_F16,  MT_BF16, MT_Q8_0, MT_Q4_0,
+                                        MT_Q4_1, MT_Q5_0, MT_Q5_1, MT_Q2_K, MT_Q3_K,
+                                        MT_Q4_K, MT_Q5_K, MT_Q6_K};
 enum { N_WEIGHT_TYPES = sizeof WEIGHT_TYPES / sizeof WEIGHT_TYPES[0] };
 
 static inline const mt_kernels *kernels(const char *name) {

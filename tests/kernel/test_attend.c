@@ -3,7 +3,8 @@
 #include "compare.h"
 
 static const mt_kv_type TYPES[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
-static const double STEP[] = {0x1p-11, 0, 0.5 / 127}; /* rounding: relative to x, none, relative to the maximum */
+static const double STEP[] = {
+    0x1p-11, 0, 0.5 / 127}; /* rounding: relative to x, none, relative to the maximum */
 
 /* Element of a block as the layout of kernel.h says. */
 static double element(const cache *c, bool value, size_t j, size_t d) {
@@ -103,7 +104,8 @@ static void fill(cache *c, rng *r, size_t n) {
   }
 }
 
-static void oracle(const cache *c, const float *q, double scale, size_t lo, size_t hi, double *out) {
+static void oracle(const cache *c, const float *q, double scale, size_t lo, size_t hi,
+                   double *out) {
   double s[MT_ATTN_SEGMENT], max = -INFINITY, sum = 0;
   for (size_t j = lo; j < hi; j++) {
     s[j] = 0;

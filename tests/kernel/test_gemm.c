@@ -59,7 +59,8 @@ static float unit_plainly(const weight *w, size_t row, size_t begin, size_t end,
   return sum;
 }
 
-static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, size_t ld, size_t n) {
+static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, size_t ld,
+                         size_t n) {
   const mt_matrix *m = &w->m;
   float *out = malloc(n * m->rows * sizeof *out);
   int64_t *acc = calloc(n * m->rows, sizeof *acc);
@@ -129,8 +130,8 @@ static double oracle(const mt_matrix *m, const float *w, const mt_act *a, size_t
         }
         double d = (double)a->scale[t * a->n_blocks + i], term = 0, size = 0;
         for (size_t k = 0; k < m->block[i].len; k++) {
-          double p = (double)w[m->block[i].begin + k] * d *
-                     a->q[t * a->q_stride + i * a->block_slots + k];
+          double p =
+              (double)w[m->block[i].begin + k] * d * a->q[t * a->q_stride + i * a->block_slots + k];
           term += p;
           size += fabs(p);
         }
@@ -234,8 +235,8 @@ static void test_openblas(void) {
     mt_act a = {0};
     weight_new(&w, &r, kn, TYPES[i / 2], ROWS, COLS, 0, unit, 3, 8, 14);
     float *v = weight_values(&w);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, ROWS, COLS, 1.0f, x, COLS, v, COLS, 0.0f,
-                want, ROWS);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, ROWS, COLS, 1.0f, x, COLS, v, COLS,
+                0.0f, want, ROWS);
     CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &w.m, x, COLS, N, NULL), 0);
     kn->quantize(&a, &w.m, 0, N);
     memset(acc, 0, sizeof acc);
@@ -304,7 +305,8 @@ static void test_ranges(void) {
 
 /* The sharding law: slices of K that hold whole units, each with its own matrix, add up to the
  * whole's integers. */
-static void check_shards(rng *r, const mt_kernels *kn, mt_dtype type, size_t width, size_t n_units) {
+static void check_shards(rng *r, const mt_kernels *kn, mt_dtype type, size_t width,
+                         size_t n_units) {
   enum { ROWS = 19, N = 5 };
   size_t cols = width * n_units;
   uint32_t unit[64];

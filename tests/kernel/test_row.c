@@ -80,7 +80,8 @@ static float gate(const mt_kernels *kn, bool gelu, float g) {
 }
 
 /* Relative error: a few roundings, and those of the exponent times its size. */
-static void check_gate(bool gelu, long double (*want_of)(long double), long double (*z_of)(long double)) {
+static void check_gate(bool gelu, long double (*want_of)(long double),
+                       long double (*z_of)(long double)) {
   const mt_kernels *kn = kernels(NULL);
   double worst = 0;
   for (int i = -30000; i <= 30000; i++) {

@@ -44,7 +44,8 @@ MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, size_t ro
     max = _mm256_max_epu32(max, _mm256_and_si256(mask, _mm256_loadu_si256((const void *)(x + e))));
   uint32_t bits = max_u32x8(max);
   float m = mt_f32_of_bits(bits), d = m / MT_ACT_MAX;
-  __m256 inverse = _mm256_set1_ps(MT_ACT_MAX / m), keep = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+  __m256 inverse = _mm256_set1_ps(MT_ACT_MAX / m),
+         keep = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
   if (bits >= 0x7f800000u || m < MT_QUANT_TINY) {
     d = bits >= 0x7f800000u ? mt_f32_of_bits(0x7fc00000u) : 0;
     keep = inverse = _mm256_setzero_ps();

@@ -4,8 +4,8 @@
 #include "avx512.h"
 
 #define PASTE2(a, b) a##_##b
-#define PASTE(a, b) PASTE2(a, b)
-#define NAME(a) PASTE(a, MT_SUFFIX)
+#define PASTE(a, b)  PASTE2(a, b)
+#define NAME(a)      PASTE(a, MT_SUFFIX)
 
 enum { TILE = 8, LANES = 16 };
 
@@ -50,8 +50,8 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   size_t ld = j->a->ld_x;
   for (size_t k = i0; k < i1; k++) {
     __m512 w = load_plain(type, j->data, k * LANES);
-    MT_UNROLL for (size_t t = 0; t < n; t++)
-      acc[t] = _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
+        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
   }
 }
 
@@ -97,7 +97,8 @@ MT_INLINE __m512i field(__m512i v, int shift, int mask) {
 /* Bit g of each byte for rows 0–7, bit g + 4 of the same bytes for rows 8–15. */
 MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
   __m512i v = _mm512_broadcast_i64x4(load_32(p));
-  __m512i shift = _mm512_inserti64x4(_mm512_set1_epi16((short)g), _mm256_set1_epi16((short)(g + 4)), 1);
+  __m512i shift =
+      _mm512_inserti64x4(_mm512_set1_epi16((short)g), _mm256_set1_epi16((short)(g + 4)), 1);
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
 }
 
@@ -151,12 +152,13 @@ MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
       lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
+      _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
 }
 
 /* What to take off a code. */
 MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q8_0 ? 128
+  return type == MT_Q8_0   ? 128
          : type == MT_Q4_0 ? 8
          : type == MT_Q5_0 ? 16
          : type == MT_Q3_K ? 4
@@ -213,9 +215,9 @@ MT_INLINE void dot_q8_0(const uint8_t *rec, const mt_act *a, size_t at, size_t n
       upper[t] = _mm512_add_epi32(upper[t], _mm512_madd_epi16(w1, q));
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++)
-    dot[t] = _mm512_add_epi32(_mm512_permutex2var_epi32(lower[t], even, upper[t]),
-                              _mm512_permutex2var_epi32(lower[t], odd, upper[t]));
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
+      _mm512_add_epi32(_mm512_permutex2var_epi32(lower[t], even, upper[t]),
+                       _mm512_permutex2var_epi32(lower[t], odd, upper[t]));
 }
 
 MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
@@ -228,13 +230,18 @@ MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
 
 /* What to take off a code. */
 MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q4_0 ? 8 : type == MT_Q5_0 ? 16 : type == MT_Q3_K ? 4 : type == MT_Q6_K ? 32 : 0;
+  return type == MT_Q4_0   ? 8
+         : type == MT_Q5_0 ? 16
+         : type == MT_Q3_K ? 4
+         : type == MT_Q6_K ? 32
+                           : 0;
 }
 
 #endif
 
 MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K || type == MT_Q5_K;
+  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
+         type == MT_Q5_K;
 }
 
 MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
@@ -340,12 +347,12 @@ MT_INLINE int run_rows(job j, size_t row_end, chain_fn *chain) {
   return failed;
 }
 
-#define DEFINE_GEMM(name, type, chain_of)                                                   \
-  MT_INLINE void chain_##name(const job *j, size_t i0, size_t i1, size_t n, __m512 *acc) {  \
-    chain_of(type, j, i0, i1, n, acc);                                                      \
-  }                                                                                         \
-  static int NAME(mt_gemm_##name)(const job *j, size_t row_end) {                           \
-    return run_rows(*j, row_end, chain_##name);                                             \
+#define DEFINE_GEMM(name, type, chain_of)                                                  \
+  MT_INLINE void chain_##name(const job *j, size_t i0, size_t i1, size_t n, __m512 *acc) { \
+    chain_of(type, j, i0, i1, n, acc);                                                     \
+  }                                                                                        \
+  static int NAME(mt_gemm_##name)(const job *j, size_t row_end) {                          \
+    return run_rows(*j, row_end, chain_##name);                                            \
   }
 
 DEFINE_GEMM(f32, MT_F32, chain_plain)
