@@ -208,7 +208,7 @@ static void test_small_shm(void) {
            self);
   int rc = run(command, &out);
   if (rc == 77 || (rc && geteuid())) {
-    printf("skipped, no right to mount ...");
+    printf("\nskipped: no right to mount a small /dev/shm\n");
     CU_PASS("skipped");
   } else {
     CU_ASSERT_EQUAL(rc, 0);
