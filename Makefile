@@ -36,7 +36,7 @@ else
 KERNEL_DIRS := ref neon
 endif
 
-MODULES := base json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
+MODULES := base opt json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
 LIB_SRC := $(foreach m,$(MODULES),$(wildcard src/$(m)/*.c)) $(foreach d,$(KERNEL_DIRS),$(wildcard src/kernel/$(d)/*.c))
 CMD_SRC := $(wildcard src/cmd/*.c)
 LAUNCHER_SRC := $(wildcard src/launcher/*.c)
@@ -62,6 +62,7 @@ $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
+$(BUILD)/obj/kernel/avx512/gemm_vnni.o: EXTRA = $(ISA_avx512) -mavx512vnni
 $(BUILD)/obj/kernel/openblas%.o: EXTRA = $(BLAS_CFLAGS)
 $(BUILD)/obj/gen/%.o: WARN :=
 
@@ -75,6 +76,7 @@ $(BUILD)/obj/gen/%.o: $(BUILD)/gen/%.c
 $(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h &: src/wire/%.proto
 	@mkdir -p $(@D)
 	$(Q)protoc-c --c_out=$(BUILD)/gen -Isrc/wire $<
+.SECONDARY: $(PROTO_C) $(PROTO_H) # or make takes them for intermediate files and removes them
 $(LIB): $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -92,8 +94,25 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@[ $(V) = 1 ] || echo "  TEST  $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS)
 
+# The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+
 .PHONY: tests
 tests: $(TEST_BIN)
+
+# Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
+FUZZ_CC ?= clang
+FUZZ_CFLAGS ?= -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all
+.PHONY: fuzzers fuzz-lib
+fuzzers: $(FUZZ_BIN)
+fuzz-lib:
+	+$(Q)$(MAKE) --no-print-directory BUILD=$(BUILD)/fuzz CC=$(FUZZ_CC) \
+	  CFLAGS="$(FUZZ_CFLAGS) -fsanitize=fuzzer-no-link" $(BUILD)/fuzz/lib/libmutirao.a
+$(FUZZ_BIN): $(BUILD)/fuzz/%: tests/fuzz/%.c fuzz-lib
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  FUZZ  $<"
+	$(Q)$(FUZZ_CC) $(STD) $(WARN) -Wno-missing-prototypes $(INC) $(PKG_CFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer \
+	  -o $@ $< $(BUILD)/fuzz/lib/libmutirao.a -Wl,--as-needed $(LIBS)
 
 .PHONY: clean
 clean:

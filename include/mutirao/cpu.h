@@ -7,10 +7,17 @@
 
 typedef struct mt_cpu mt_cpu;
 
-/* Reads the topology that this process may use (its cpuset and cgroup), or, where `xml` is not NULL, a captured one
- * from that file (hwloc XML), or, where xml starts with "synthetic:", hwloc's synthetic description after it. */
+/* Reads the topology that this process may use, or, where `xml` is not NULL, a captured one from that
+ * file (hwloc XML), or, where xml starts with "synthetic:", hwloc's synthetic description after it.
+ * What may be used is the cgroup's cpuset, cut to the process's own mask (taskset). Two launchers set
+ * a mask for each rank: that of Open MPI is undone, since ranks bind their threads themselves; that
+ * of Slurm (srun --cpu-bind) is kept and is the rank's own, so that the plan deals it to nobody else. */
 int mt_cpu_open(mt_cpu **out, const char *xml, mt_err *e);
-void mt_cpu_close(mt_cpu *c);
+/* The same, reading cgroup and memory files below `root` instead of "/" (NULL: "/"; limits apply to
+ * captured topologies only where root is given), cut to the CPUs of `mask` (a list like "0-3,8"; NULL:
+ * none). For tests. */
+int mt_cpu_open_at(mt_cpu **out, const char *xml, const char *root, const char *mask, mt_err *e);
+void mt_cpu_close(mt_cpu *c); /* NULL allowed */
 
 int mt_cpu_cores(const mt_cpu *c);         /* physical cores that we may use; at least 1 */
 int mt_cpu_numa_domains(const mt_cpu *c);  /* with at least one such core; at least 1 */
@@ -25,10 +32,11 @@ const char *mt_cpu_name(const mt_cpu *c);                /* model name as the sy
 bool mt_cpu_baseline_ok(mt_err *e);
 
 /* The binding plan, pure arithmetic over the topology: core of each of n_threads threads of node-local rank
- * `local_rank` of `local_ranks`. Ranks get whole NUMA domains where there are enough of them, else contiguous runs of
- * cores inside one domain as evenly as possible; threads go to distinct cores, wrapping only when there are more
- * threads than cores. core[n_threads] receives logical core numbers (0 … mt_cpu_cores − 1). Returns the number of
- * threads that had to share a core with another of this node (0: none; then spinning is allowed). */
+ * `local_rank` of `local_ranks` (each with as many threads). Ranks get whole NUMA domains where there are enough of
+ * them, else contiguous runs of cores inside one domain as evenly as possible; threads go to distinct cores, spread
+ * over the rank's run, and share cores only when there are more threads than cores. core[n_threads] receives logical
+ * core numbers (0 … mt_cpu_cores − 1, counted domain by domain). Returns how many of these threads share a core with
+ * another thread of this node (0: none; then spinning is allowed). */
 int mt_cpu_plan(const mt_cpu *c, int local_rank, int local_ranks, int n_threads, int *core);
 /* NUMA domain (logical number among the usable ones) of a core of the plan. */
 int mt_cpu_core_numa(const mt_cpu *c, int core);
@@ -36,11 +44,12 @@ int mt_cpu_core_numa(const mt_cpu *c, int core);
 int mt_cpu_default_threads(const mt_cpu *c, int local_rank, int local_ranks);
 
 /* One persistent team per rank. Thread 0 is the caller. Every thread binds itself to its core of the plan (skipped
- * where `core` is NULL) and sets its floating-point control word (nearest-even, no FTZ/DAZ). Waiting threads spin
- * briefly, then sleep on a futex; with `oversubscribed` they do not spin. */
+ * where `core` is NULL, or c is NULL or captured) and sets its floating-point control word (nearest-even, no FTZ/DAZ).
+ * Waiting threads spin briefly, then sleep on a futex; with `oversubscribed` they do not spin. More threads than
+ * cores that the process may use are warned of. */
 typedef struct mt_team mt_team;
 int mt_team_new(mt_team **out, const mt_cpu *c, int n_threads, const int *core, bool oversubscribed, mt_err *e);
-void mt_team_free(mt_team *t);
+void mt_team_free(mt_team *t); /* NULL allowed */
 int mt_team_size(const mt_team *t);
 /* Runs fn(arg, thread, n_threads) on every thread of the team and returns when all have finished. Not re-entrant. */
 typedef void (*mt_team_fn)(void *arg, int thread, int n_threads);

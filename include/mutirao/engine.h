@@ -63,6 +63,8 @@ void mt_engine_free(mt_engine *g);
 int mt_engine_submit(mt_engine *g, const mt_request *r, mt_err *e);
 /* Rank 0: steps until every request is finished. An error ends all of them. Collective with mt_engine_follow. */
 int mt_engine_run(mt_engine *g, mt_err *e);
+/* Rank 0: one step; *busy says whether requests are left after it. Without requests nothing is sent. */
+int mt_engine_step(mt_engine *g, bool *busy, mt_err *e);
 /* Rank 0: releases the followers, who return. Call it once, also after a failed run. */
 int mt_engine_stop(mt_engine *g, mt_err *e);
 /* Other ranks: does as the plans say until the stop. The failure of a step is every rank's and is returned. */

@@ -1,5 +1,6 @@
-/* format: readers of GGUF (v2, v3) and safetensors (one file or a sharded index). Layer 2; every length and offset is
- * checked before use; no knowledge of architectures. Nothing here is collective. */
+/* format: readers of GGUF (v2, v3) and safetensors (one file or a sharded index). Layer 2; every
+ * length and offset is checked before use; no knowledge of architectures. Nothing here is
+ * collective. */
 #ifndef MUTIRAO_FORMAT_H
 #define MUTIRAO_FORMAT_H
 
@@ -18,18 +19,20 @@ typedef struct mt_tensor_info {
 } mt_tensor_info;
 
 /* Opens a GGUF file or one safetensors file (told apart by the first bytes), or a directory with
- * model.safetensors.index.json (preferred) or model.safetensors, and reads the headers only. Checks that every tensor
- * lies inside its file, that none overlaps another or comes twice, that sizes fit types and shapes, that every shard
- * that the index names is there and holds just the tensors that the index gives it, and, for safetensors, that no byte
- * of the data is left over. Errors name file and place: MT_EFORMAT for what is malformed, truncated or missing,
- * MT_EUNSUPPORTED for an element type, GGUF version or split file that we do not read, MT_EIO, MT_ENOMEM. */
+ * model.safetensors.index.json (preferred) or model.safetensors, and reads the headers only. Checks
+ * that every tensor lies inside its file, that none overlaps another or comes twice, that sizes fit
+ * types and shapes, that every shard that the index names is there and holds just the tensors that
+ * the index gives it, and, for safetensors, that no byte of the data is left over. Errors name file
+ * and place: MT_EFORMAT for what is malformed, truncated or missing, MT_EUNSUPPORTED for an element
+ * type, GGUF version or split file that we do not read, MT_EIO, MT_ENOMEM. */
 int mt_weights_open(mt_weights **out, const char *path, mt_err *e);
 void mt_weights_close(mt_weights *w);
 
-/* The header bytes of all files in one block, for rank 0 to broadcast (appended to out; it holds the paths as given to
- * mt_weights_open); and opening from such a block, which reads no header again (the files are opened for
- * mt_weights_read, and their sizes must still be the same: else MT_EIO). Import checks everything that open does but
- * the index, which the exporter has checked. */
+/* The header bytes of all files in one block, for rank 0 to broadcast (appended to out; it holds
+ * the paths as given to mt_weights_open); and opening from such a block, which reads no header
+ * again (the files are opened for mt_weights_read, and their sizes must still be the same: else
+ * MT_EIO). Import checks everything that open does but the index, which the exporter has checked.
+ */
 int mt_weights_export(const mt_weights *w, mt_buf *out, mt_err *e);
 int mt_weights_import(mt_weights **out, const void *block, size_t bytes, mt_err *e);
 
@@ -38,17 +41,20 @@ size_t mt_weights_count(const mt_weights *w);
 /* In the order of the headers; NULL beyond the end. */
 const mt_tensor_info *mt_weights_at(const mt_weights *w, size_t i);
 const mt_tensor_info *mt_weights_find(const mt_weights *w, const char *name); /* NULL if absent */
-const char *mt_weights_file_name(const mt_weights *w, int file); /* its path; NULL beyond the last file */
+const char *mt_weights_file_name(const mt_weights *w,
+                                 int file);          /* its path; NULL beyond the last file */
 uint64_t mt_weights_file_bytes(const mt_weights *w); /* all files together */
 
-/* Reads `bytes` bytes from `offset` within the tensor's data. Every byte read counts in mt_weights_bytes_read. Safe to
- * call from several threads. A short read is MT_EIO with file and offset. */
-int mt_weights_read(mt_weights *w, const mt_tensor_info *t, uint64_t offset, size_t bytes, void *dst, mt_err *e);
+/* Reads `bytes` bytes from `offset` within the tensor's data. Every byte read counts in
+ * mt_weights_bytes_read. Safe to call from several threads. A short read is MT_EIO with file and
+ * offset. */
+int mt_weights_read(mt_weights *w, const mt_tensor_info *t, uint64_t offset, size_t bytes,
+                    void *dst, mt_err *e);
 uint64_t mt_weights_bytes_read(const mt_weights *w); /* by this process, headers included */
 
-/* GGUF metadata. Each returns false where the key is absent or of another kind (integers convert where the value
- * fits; f32 and f64 both are "number", and integers are numbers too). Pointers stay owned by the mt_weights.
- * Strings are counted, may hold any bytes, and are also 0-terminated. */
+/* GGUF metadata. Each returns false where the key is absent or of another kind (integers convert
+ * where the value fits; f32 and f64 both are "number", and integers are numbers too). Pointers stay
+ * owned by the mt_weights. Strings are counted, may hold any bytes, and are also 0-terminated. */
 typedef struct mt_bytes {
   const char *ptr;
   size_t len;
@@ -58,8 +64,8 @@ bool mt_gguf_u64(const mt_weights *w, const char *key, uint64_t *out);
 bool mt_gguf_number(const mt_weights *w, const char *key, double *out);
 bool mt_gguf_bool(const mt_weights *w, const char *key, bool *out);
 bool mt_gguf_string(const mt_weights *w, const char *key, mt_bytes *out);
-/* Arrays: the length, then an element by index; the same conversions, and booleans count as 0 and 1 for u64. Arrays of
- * arrays are refused by mt_weights_open. */
+/* Arrays: the length, then an element by index; the same conversions, and booleans count as 0 and 1
+ * for u64. Arrays of arrays are refused by mt_weights_open. */
 bool mt_gguf_array_len(const mt_weights *w, const char *key, size_t *out);
 bool mt_gguf_array_string(const mt_weights *w, const char *key, size_t i, mt_bytes *out);
 bool mt_gguf_array_number(const mt_weights *w, const char *key, size_t i, double *out);

@@ -17,7 +17,7 @@ typedef enum mt_json_kind {
 } mt_json_kind;
 
 /* Parses exactly one value (strict RFC 8259, UTF-8, no duplicate keys, nesting at most 512). `name` is for messages:
- * MT_EFORMAT with name, line and column. The caller frees *out with mt_json_free. */
+ * MT_EFORMAT with name, line and column, or MT_ENOMEM. The caller frees *out with mt_json_free. */
 int mt_json_parse(mt_json **out, const char *text, size_t len, const char *name, mt_err *e);
 /* The same from a file of at most max_bytes ("-" for standard input). */
 int mt_json_read_file(mt_json **out, const char *path, size_t max_bytes, mt_err *e);

@@ -103,6 +103,10 @@ typedef struct mt_model_memory {
 int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n_ranks, uint32_t rank,
                      const mt_model_options *opt, mt_model_memory *out, mt_err *e);
 
+/* Bytes that a rank of n_ranks reads in `passes` passes through weights of weight_bytes in all: 7e9 parameters of two
+ * bytes, 500 passes: 7e12, divided by n_ranks. */
+double mt_model_bytes_read(uint64_t weight_bytes, uint64_t passes, uint32_t n_ranks);
+
 /* ---- the loaded model ------------------------------------------------------------------------------------------- */
 
 typedef struct mt_model mt_model;

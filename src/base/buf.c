@@ -59,7 +59,8 @@ void mt_buf_free(mt_buf *b) {
 int mt_buf_read_file(mt_buf *b, const char *path, size_t max_bytes, mt_err *e) {
   bool is_stdin = !strcmp(path, "-");
   FILE *f = is_stdin ? stdin : fopen(path, "rb");
-  if (!f) return mt_err_set(e, MT_EIO, "%s: %s", path, strerror(errno));
+  if (!f)
+    return mt_err_set(e, errno == ENOMEM ? MT_ENOMEM : MT_EIO, "%s: %s", path, strerror(errno));
   int rc = MT_OK;
   size_t start = b->len;
   for (;;) {

@@ -1,7 +1,8 @@
-/* Own exp, log, pow, sin and cos in double: additions, multiplications and divisions in a fixed order, no libm and no
- * fused operations, so that every machine gives the same bits. Series are Taylor's; where a rounding would show in the
- * last place, the part that it lost is carried beside (Dekker, "A floating-point technique for extending the available
- * precision", 1971). Arguments are reduced after Cody and Waite: constants cut so that n × part is exact. */
+/* Own exp, log, pow, sin and cos in double: additions, multiplications and divisions in a fixed
+ * order, no libm and no fused operations, so that every machine gives the same bits. Series are
+ * Taylor's; where a rounding would show in the last place, the part that it lost is carried beside
+ * (Dekker, "A floating-point technique for extending the available precision", 1971). Arguments are
+ * reduced after Cody and Waite: constants cut so that n × part is exact. */
 #include <string.h>
 
 #include "mutirao/base.h"
@@ -25,9 +26,10 @@ static double of_bits(uint64_t u) {
 
 static double infinity(void) { return of_bits(0x7ffull << 52); }
 static double not_a_number(void) { return of_bits(0x7ff8ull << 48); }
-static double power_of_two(int k) { return of_bits((uint64_t)(k + 1023) << 52); } /* −1022 ≤ k ≤ 1023 */
+/* −1022 ≤ k ≤ 1023 */
+static double power_of_two(int k) { return of_bits((uint64_t)(k + 1023) << 52); }
 
-/* ---- pairs: an unevaluated sum hi + lo ------------------------------------------------------------------------ */
+/* ---- pairs: an unevaluated sum hi + lo ------------------------------------------------------ */
 
 typedef struct pair {
   double hi, lo;
@@ -65,9 +67,10 @@ static pair pair_div(pair a, pair b) {
   return two_sum(q, rest / b.hi);
 }
 
-/* ---- exp ------------------------------------------------------------------------------------------------------- */
+/* ---- exp ------------------------------------------------------------------------------------ */
 
-/* e^(x + low), |low| far below |x|; −746 < x < 710. With k = round(x / ln 2), e^x = 2^k e^r, |r| ≤ 0.347. */
+/* e^(x + low), |low| far below |x|; −746 < x < 710.
+ * With k = round(x / ln 2), e^x = 2^k e^r, |r| ≤ 0.347. */
 static double exp_sum(double x, double low) {
   double n = (x * LOG2_E + ROUND) - ROUND;
   double top = x - n * LN2_HI; /* exact */
@@ -75,7 +78,8 @@ static double exp_sum(double x, double low) {
   double r = top + rest;
   double lost = (top - r) + rest;
   double z = r * r;
-  /* e^r = 1 + r + r² / 2! + … + r^14 / 14!, in pairs of terms so that the chain of dependences is short */
+  /* e^r = 1 + r + r² / 2! + … + r^14 / 14!, in pairs of terms so that the chain of dependences is
+   * short */
   double p = 0x1.93974a8c07c9dp-37;
   p = (0x1.1eed8eff8d898p-29 + r * 0x1.6124613a86d09p-33) + z * p;
   p = (0x1.27e4fb7789f5cp-22 + r * 0x1.ae64567f544e4p-26) + z * p;
@@ -97,7 +101,7 @@ double mt_exp64(double x) {
   return exp_sum(x, 0);
 }
 
-/* ---- log ------------------------------------------------------------------------------------------------------- */
+/* ---- log ------------------------------------------------------------------------------------ */
 
 /* x = 2^k m with m in [√½, √2); x positive and finite. Returns m − 1, which is exact. */
 static double split_power(double x, int *k) {
@@ -140,7 +144,7 @@ double mt_log64(double x) {
   return t.hi + (t.lo - (h - (s * (h + z * r) + n * LN2_LO)));
 }
 
-/* ---- pow ------------------------------------------------------------------------------------------------------- */
+/* ---- pow ------------------------------------------------------------------------------------ */
 
 /* log x as a pair, relative error below 2^-60; x positive and finite. */
 static pair log_pair(double x) {
@@ -173,7 +177,7 @@ double mt_pow64(double x, double y) {
   double e = y * l.hi;
   if (e > 710) return inf;
   if (e < -746) return 0;
-  if (e < 0x1p-60 && e > -0x1p-60) return 1; /* also keeps the exact product away from subnormal numbers */
+  if (e < 0x1p-60 && e > -0x1p-60) return 1; /* and no subnormal number enters the product */
   pair p = two_product(y, l.hi);
   double low = p.lo + y * l.lo;
   if (p.hi > 0x1.62e42fefa39efp+9) return inf;
@@ -181,7 +185,7 @@ double mt_pow64(double x, double y) {
   return exp_sum(p.hi, low);
 }
 
-/* ---- sin and cos ------------------------------------------------------------------------------------------------- */
+/* ---- sin and cos ---------------------------------------------------------------------------- */
 
 /* π / 2 in parts of 23, 23 and 53 bits: n × part is exact for the first two while n < 2^30. */
 #define HALF_PI_1 0x1.921fb4p+0

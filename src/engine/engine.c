@@ -9,6 +9,16 @@ const char *mt_finish_name(mt_finish f) {
   return name[f];
 }
 
+/* What only rank 0 has: plans with room for every row, and the memory that samplers share. */
+static int leader_new(mt_engine *g, mt_err *e) {
+  uint32_t **array[] = {&g->plan.token, &g->plan.position, &g->plan.sequence, &g->plan.flags, &g->plan.planned};
+  for (size_t i = 0; i < sizeof array / sizeof array[0]; i++)
+    if (!(*array[i] = mt_calloc(g->max_rows, sizeof **array[i]))) return mt_err_set(e, MT_ENOMEM, "no memory for plans");
+  g->plan.command = mt_calloc(g->max_seqs, sizeof *g->plan.command);
+  if (!g->plan.command) return mt_err_set(e, MT_ENOMEM, "no memory for plans");
+  return mt_sampler_new(&g->seen, g->vocab, e);
+}
+
 int mt_engine_new(mt_engine **out, mt_model *m, size_t chunk, mt_err *e) {
   const mt_model_options *o = mt_model_get_options(m);
   mt_engine *g = *out = mt_calloc(1, sizeof *g);
@@ -22,10 +32,9 @@ int mt_engine_new(mt_engine **out, mt_model *m, size_t chunk, mt_err *e) {
   g->blocks_total = mt_kv_blocks_for(o->kv_tokens);
   g->tail = &g->queue;
   g->seq = mt_calloc(g->max_seqs, sizeof *g->seq);
-  g->plan.row = mt_calloc(g->max_rows, sizeof *g->plan.row);
-  g->plan.drop = mt_calloc(g->max_seqs, sizeof *g->plan.drop);
-  int rc = g->seq && g->plan.row && g->plan.drop ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for the engine");
-  if (!rc && mt_comm_rank(g->comm) == 0) rc = mt_sampler_new(&g->seen, g->vocab, e);
+  g->row = mt_calloc(g->max_rows, sizeof *g->row);
+  int rc = g->seq && g->row ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for the engine");
+  if (!rc && mt_comm_rank(g->comm) == 0) rc = leader_new(g, e);
   if (rc) {
     mt_engine_free(g);
     *out = NULL;
@@ -50,8 +59,8 @@ void mt_engine_free(mt_engine *g) {
     free(s);
   }
   free(g->seq);
-  free(g->plan.row);
-  free(g->plan.drop);
+  free(g->row);
+  mt_step_plan_free(&g->plan);
   mt_sampler_free(g->seen);
   mt_buf_free(&g->wire);
   free(g);
@@ -126,17 +135,19 @@ static void add_rows(mt_engine *g, size_t slot, size_t n) {
     size_t at = s->n_cached + i;
     bool last = at + 1 == s->n_tokens;
     bool reported = s->r.on_prompt && at < s->r.n_ids && at >= s->r.prompt_from && s->n_out == 0;
-    g->plan.row[g->plan.n_rows++] = (mt_row){.token = s->token[at],
-                                             .position = (uint32_t)at,
-                                             .seq = (uint32_t)slot,
-                                             .planned = (uint32_t)(s->r.n_ids + s->r.max_tokens),
-                                             .want_logits = reported || (last && s->r.max_tokens)};
+    size_t k = g->plan.n_rows++;
+    g->plan.token[k] = s->token[at];
+    g->plan.position[k] = (uint32_t)at;
+    g->plan.sequence[k] = (uint32_t)slot;
+    g->plan.planned[k] = (uint32_t)(s->r.n_ids + s->r.max_tokens);
+    g->plan.flags[k] = reported || (last && s->r.max_tokens) ? MT_ROW_LOGITS : 0;
   }
 }
 
 /* Decode rows first, so that nobody's prompt holds up another's stream; then prompts share the rest of the step. */
 static bool mix(mt_engine *g) {
-  g->plan.kind = MT_PLAN_ROWS;
+  g->plan.kind = MT_STEP_RUN;
+  g->plan.argument = 0;
   g->plan.n_rows = 0;
   bool prompt_rows = false;
   for (size_t i = 0; i < g->max_seqs; i++) g->seq[i].step_rows = 0;
@@ -198,10 +209,9 @@ static int choose(mt_engine *g, sequence *s, const float *logits, mt_err *e) {
 /* Its failures are rank 0's alone: kept aside, so that the step itself ends as it does on the other ranks. */
 static int sink(void *arg, size_t row, const float *logits) {
   mt_engine *g = arg;
-  const mt_row *r = &g->plan.row[row];
-  sequence *s = &g->seq[r->seq];
+  sequence *s = &g->seq[g->row[row].seq];
   if (g->sink_rc || s->finished) return MT_OK;
-  size_t at = r->position;
+  size_t at = g->row[row].position;
   if (s->r.on_prompt && s->n_out == 0 && at < s->r.n_ids && at >= s->r.prompt_from)
     g->sink_rc = s->r.on_prompt(s->r.arg, at, logits);
   if (!g->sink_rc && at + 1 == s->n_tokens && s->r.max_tokens) g->sink_rc = choose(g, s, logits, g->sink_err);
@@ -210,8 +220,13 @@ static int sink(void *arg, size_t row, const float *logits) {
 
 /* ---- the loop -------------------------------------------------------------------------------------------------------- */
 
+/* The sequence's cache goes with the next plan. */
+static void give_back(mt_engine *g, size_t slot) {
+  g->plan.command[g->plan.n_commands++] = (mt_cache_command){.op = MT_CACHE_FREE, .sequence = (uint32_t)slot};
+}
+
 static void after_step(mt_engine *g) {
-  g->plan.n_drop = 0;
+  g->plan.n_commands = 0;
   for (size_t i = 0; i < g->max_seqs; i++) {
     sequence *s = &g->seq[i];
     if (!s->used) continue;
@@ -221,11 +236,11 @@ static void after_step(mt_engine *g) {
       g->counts.prompt_tokens += (s->n_cached < s->r.n_ids ? s->n_cached : s->r.n_ids) - before;
     if (!s->finished && !s->r.max_tokens && s->n_cached == s->r.n_ids) finish(s, MT_FINISH_LENGTH);
     if (s->finished) {
-      g->plan.drop[g->plan.n_drop++] = (uint32_t)i;
+      give_back(g, i);
       g->blocks_reserved -= s->blocks;
       sequence_fini(s);
     } else if (s->r.no_kv_cache && s->n_cached + 1 == s->n_tokens) {
-      g->plan.drop[g->plan.n_drop++] = (uint32_t)i;
+      give_back(g, i);
       s->n_cached = 0;
     }
   }
@@ -244,7 +259,7 @@ static int step(mt_engine *g, mt_err *e) {
   g->sink_rc = MT_OK;
   g->sink_err = e;
   int rc = mt_plan_share(g, e);
-  if (!rc) rc = mt_plan_run_rows(g, sink, e);
+  if (!rc) rc = mt_plan_run(g, sink, e);
   if (rc) {
     g->broken = true;
     return rc;
@@ -258,54 +273,70 @@ static int step(mt_engine *g, mt_err *e) {
 
 /* Gives up every request; their caches go with the next plan. */
 static void abandon(mt_engine *g) {
-  g->plan.n_drop = 0;
+  g->plan.n_commands = 0;
+  while (g->queue) {
+    sequence *s = g->queue;
+    g->queue = s->next;
+    sequence_fini(s);
+    free(s);
+  }
+  g->tail = &g->queue;
   for (size_t i = 0; i < g->max_seqs; i++) {
     if (!g->seq[i].used) continue;
-    g->plan.drop[g->plan.n_drop++] = (uint32_t)i;
+    give_back(g, i);
     g->blocks_reserved -= g->seq[i].blocks;
     sequence_fini(&g->seq[i]);
   }
 }
 
+int mt_engine_step(mt_engine *g, bool *is_busy, mt_err *e) {
+  int rc = MT_OK;
+  admit(g);
+  if (busy(g)) rc = step(g, e);
+  if (rc) abandon(g);
+  *is_busy = busy(g);
+  return rc;
+}
+
 int mt_engine_run(mt_engine *g, mt_err *e) {
   int rc = MT_OK;
-  while (!rc && busy(g)) {
-    admit(g);
-    rc = step(g, e);
-  }
-  if (rc) abandon(g);
+  for (bool more = true; !rc && more;) rc = mt_engine_step(g, &more, e);
   return rc;
 }
 
 /* ---- other plans ----------------------------------------------------------------------------------------------------- */
 
-static int send_plan(mt_engine *g, mt_plan_kind kind, uint64_t argument, mt_err *e) {
+/* A plan without rows or commands; commands that wait for the next step stay. */
+static int send_plan(mt_engine *g, mt_step_kind kind, uint64_t argument, mt_err *e) {
   if (g->broken) return mt_err_set(e, MT_EPEER, "the other ranks have left after a failed step");
+  size_t waiting = g->plan.n_commands;
   g->plan.kind = kind;
   g->plan.argument = argument;
-  g->plan.n_rows = 0;
-  return mt_plan_share(g, e);
+  g->plan.n_rows = g->plan.n_commands = 0;
+  int rc = mt_plan_share(g, e);
+  g->plan.n_commands = waiting;
+  return rc;
 }
 
 int mt_engine_stop(mt_engine *g, mt_err *e) {
   if (g->broken) return MT_OK;
-  int rc = send_plan(g, MT_PLAN_STOP, 0, e);
+  int rc = send_plan(g, MT_STEP_STOP, 0, e);
   g->broken = true;
   return rc;
 }
 
 int mt_engine_stats(mt_engine *g, mt_model_stats *stats, mt_err *e) {
-  int rc = send_plan(g, MT_PLAN_STATS, 0, e);
+  int rc = send_plan(g, MT_STEP_STATS, 0, e);
   return rc ? rc : mt_plan_gather_stats(g, stats, e);
 }
 
 int mt_engine_probe(mt_engine *g, bool on, mt_err *e) {
-  int rc = send_plan(g, MT_PLAN_PROBE, on, e);
+  int rc = send_plan(g, MT_STEP_PROBE, on, e);
   return rc ? rc : mt_model_probe_attention(g->m, on, e);
 }
 
 int mt_engine_attention(mt_engine *g, size_t n_keys, float *weight, mt_err *e) {
-  int rc = send_plan(g, MT_PLAN_ATTENTION, n_keys, e);
+  int rc = send_plan(g, MT_STEP_ATTENTION, n_keys, e);
   return rc ? rc : mt_model_attention(g->m, n_keys, weight, e);
 }
 

@@ -1,28 +1,9 @@
-/* Shared inside module engine: the engine, its sequences, and a step as plan. */
+/* Shared inside module engine: the engine, its sequences, and how a plan is carried out. */
 #ifndef MT_ENGINE_IMPL_H
 #define MT_ENGINE_IMPL_H
 
 #include "mutirao/engine.h"
-
-typedef enum mt_plan_kind {
-  MT_PLAN_ROWS,      /* compute rows */
-  MT_PLAN_STOP,      /* leave */
-  MT_PLAN_STATS,     /* send statistics, reset them */
-  MT_PLAN_PROBE,     /* argument 0 or 1: attention probe off or on */
-  MT_PLAN_ATTENTION, /* argument: keys; send what the probe kept */
-  MT_PLAN_KINDS
-} mt_plan_kind;
-
-/* What every rank does next. Arrays are the engine's and reused. */
-typedef struct mt_plan {
-  mt_plan_kind kind;
-  uint64_t argument;
-  uint64_t number;   /* of the plan, from 0: a follower that missed one says so */
-  uint32_t *drop;    /* [n_drop] sequences whose cache is given up before the rows */
-  size_t n_drop;
-  mt_row *row;       /* [n_rows] */
-  size_t n_rows;
-} mt_plan;
+#include "mutirao/wire.h"
 
 typedef struct sequence {
   bool used, finished;
@@ -43,7 +24,8 @@ struct mt_engine {
   sequence *seq;           /* [max_seqs], rank 0 */
   sequence *queue, **tail; /* not admitted yet, in order */
   mt_sampler *seen;        /* owns the scratch memory that samplers share */
-  mt_plan plan;
+  mt_step_plan plan;       /* what every rank does next; rank 0's arrays have room for a full step */
+  mt_row *row;             /* [max_rows] the plan's rows as the model takes them */
   mt_buf wire;
   bool broken;             /* a step failed on all ranks: nobody follows any more */
   int sink_rc;             /* rank 0's own failure inside a step */
@@ -51,10 +33,11 @@ struct mt_engine {
   mt_engine_counts counts;
 };
 
-/* Sends (rank 0) or receives (others) the plan in g->plan. Collective. plan.c */
+/* plan.c. Sends (rank 0) or receives (others) g->plan. Collective. */
 int mt_plan_share(mt_engine *g, mt_err *e);
-/* Drops and grows caches and runs the rows. Collective. */
-int mt_plan_run_rows(mt_engine *g, mt_logits_fn sink, mt_err *e);
+/* Carries out a plan of kind RUN: cache commands, room for the rows, the rows. Collective. */
+int mt_plan_run(mt_engine *g, mt_logits_fn sink, mt_err *e);
+/* Statistics of all ranks to rank 0 (stats [n_ranks], NULL elsewhere), and new ones from here. Collective. */
 int mt_plan_gather_stats(mt_engine *g, mt_model_stats *stats, mt_err *e);
 
 #endif

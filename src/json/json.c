@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <threads.h>
 
 #include "mutirao/json.h"
 
@@ -32,17 +33,34 @@ static bool nesting_ok(const char *s, size_t n) {
   return true;
 }
 
+/* Jansson reports a refused allocation as a syntax error; its allocator, ours, notes what really
+ * happened. */
+static _Thread_local bool out_of_memory;
+
+static void *noting_malloc(size_t n) {
+  void *p = malloc(n);
+  if (!p) out_of_memory = true;
+  return p;
+}
+
+static void install_allocator(void) { json_set_alloc_funcs(noting_malloc, free); }
+
 int mt_json_parse(mt_json **out, const char *text, size_t len, const char *name, mt_err *e) {
   *out = NULL;
   if (!nesting_ok(text, len))
     return mt_err_set(e, MT_EFORMAT, "%s: JSON nested deeper than %d levels", name, MAX_DEPTH);
+  static once_flag once = ONCE_FLAG_INIT;
+  call_once(&once, install_allocator);
+  out_of_memory = false;
   json_error_t je;
   size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
   json_t *j = json_loadb(text, len, flags, &je);
-  /* integers beyond 64 bits do occur (model_max_length 1e30): then every integer of the text is read as a real, which
-   * mt_json_int still gives back where it is whole */
-  if (!j && json_error_code(&je) == json_error_numeric_overflow)
+  /* Integers beyond 64 bits do occur (model_max_length 1e30): then every integer of the text is read as a real, which
+   * mt_json_int still gives back where it is whole. */
+  if (!j && !out_of_memory && json_error_code(&je) == json_error_numeric_overflow)
     j = json_loadb(text, len, flags | JSON_DECODE_INT_AS_REAL, &je);
+  if (!j && out_of_memory)
+    return mt_err_set(e, MT_ENOMEM, "%s: no memory for JSON of %zu bytes", name, len);
   if (!j) return mt_err_set(e, MT_EFORMAT, "%s:%d:%d: %s", name, je.line, je.column, je.text);
   *out = outm(j);
   return MT_OK;

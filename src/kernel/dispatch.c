@@ -1,6 +1,7 @@
 /* Which table: what the CPU has, what the user asked for. */
 #include <stdlib.h>
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <xmmintrin.h>
 #endif
 
@@ -16,9 +17,13 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
+/* By CPUID, since clang's __builtin_cpu_supports does not know the name. */
+static bool has_f16c(void) {
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
 static bool has_avx2(void) {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -32,6 +37,9 @@ static bool has_avx512vnni(void) {
 /* Best first. */
 static const candidate CANDIDATES[] = {
 #if defined(__x86_64__)
+    {&mt_kernels_avx512vnni, has_avx512vnni},
+    {&mt_kernels_avx512, has_avx512},
+    {&mt_kernels_avx2, has_avx2},
 #endif
     {&mt_kernels_ref, always},
 };

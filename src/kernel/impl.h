@@ -128,6 +128,35 @@ static inline double mt_unit_factor(int exp) {
   return d;
 }
 
+/* Rounds the sums p [n] to the quantum and adds them to acc [n]; counts those that are NaN or do not fit. */
+static inline int mt_add_units(const float *p, size_t n, double factor, int64_t *acc) {
+  int failed = 0;
+  for (size_t l = 0; l < n; l++) {
+    double y = (double)p[l] * factor;
+    if (!(y > -MT_UNIT_LIMIT && y < MT_UNIT_LIMIT)) {
+      failed++;
+      continue;
+    }
+    y += MT_RINT_MAGIC;
+    uint64_t bits;
+    memcpy(&bits, &y, sizeof bits);
+    acc[l] = (int64_t)((uint64_t)acc[l] + (bits - (uint64_t)MT_RINT_MAGIC_BITS));
+  }
+  return failed;
+}
+
+/* Rows of m that panel `panel` holds. */
+static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
+  size_t left = m->rows - panel * MT_PANEL_ROWS;
+  return left < MT_PANEL_ROWS ? left : MT_PANEL_ROWS;
+}
+
+/* Reference code that the others use where speed does not matter. mt_values_ref: acc_d for d in [d_begin, head_dim). */
+void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
+                     const float *k, const float *v);
+void mt_values_ref(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
+                   size_t hi, const float *p, size_t d_begin, float *acc);
+
 extern const mt_kernels mt_kernels_ref;
 #if defined(__x86_64__)
 extern const mt_kernels mt_kernels_avx2;

@@ -46,22 +46,6 @@ static void gemm(const mt_matrix *m, size_t panel_begin, size_t panel_end, const
 
 enum { ROWS = 64, TOKENS = 16 }; /* of the buffer of unit sums */
 
-static int add_units(const float *p, size_t n, double factor, int64_t *acc) {
-  int failed = 0;
-  for (size_t r = 0; r < n; r++) {
-    double y = (double)p[r] * factor;
-    if (!(y > -MT_UNIT_LIMIT && y < MT_UNIT_LIMIT)) {
-      failed++;
-      continue;
-    }
-    y += MT_RINT_MAGIC;
-    uint64_t bits;
-    memcpy(&bits, &y, sizeof bits);
-    acc[r] = (int64_t)((uint64_t)acc[r] + (bits - (uint64_t)MT_RINT_MAGIC_BITS));
-  }
-  return failed;
-}
-
 static int gemm_units(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                       size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
   if (m->layout != MT_LAYOUT_ROWS_F32)
@@ -77,8 +61,8 @@ static int gemm_units(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
         if (m->unit[u] == m->unit[u + 1]) continue;
         sgemm(m, p, rows, m->unit[u], m->unit[u + 1], a, row, n, sum, ROWS);
         for (size_t t = 0; t < n; t++)
-          failed += add_units(sum + t * ROWS, rows, mt_unit_factor(exp[row + t]),
-                              acc + (row + t) * ld + p * MT_PANEL_ROWS);
+          failed += mt_add_units(sum + t * ROWS, rows, mt_unit_factor(exp[row + t]),
+                                 acc + (row + t) * ld + p * MT_PANEL_ROWS);
       }
     }
   }

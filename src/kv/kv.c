@@ -13,8 +13,8 @@ struct mt_kv {
   mt_kv_dims d;
   size_t k_bytes, v_bytes; /* of one layer and head of a block */
   size_t block_bytes, n_blocks, max_seqs;
-  char *pool; /* [n_blocks][n_layers][n_kv_heads_local]{K, V} */
-  uint32_t *refs; /* [n_blocks] */
+  char *pool;           /* [n_blocks][n_layers][n_kv_heads_local]{K, V} */
+  uint32_t *refs;       /* [n_blocks] */
   uint32_t *free_block; /* [n_free] a stack; the lowest number on top at first */
   size_t n_free;
   sequence *seq; /* [max_seqs] */
@@ -22,20 +22,25 @@ struct mt_kv {
 
 size_t mt_kv_block_bytes(const mt_kv_dims *d) {
   size_t bytes;
-  if (!mt_size_add(mt_kv_k_bytes(d->type, d->head_dim), mt_kv_v_bytes(d->type, d->head_dim), &bytes) ||
+  if (!mt_size_add(mt_kv_k_bytes(d->type, d->head_dim), mt_kv_v_bytes(d->type, d->head_dim),
+                   &bytes) ||
       !mt_size_mul(bytes, d->n_layers, &bytes) || !mt_size_mul(bytes, d->n_kv_heads_local, &bytes))
     return SIZE_MAX;
   return bytes;
 }
 
-size_t mt_kv_blocks_for(size_t n_tokens) { return n_tokens / MT_KV_BLOCK + (n_tokens % MT_KV_BLOCK != 0); }
+size_t mt_kv_blocks_for(size_t n_tokens) {
+  return n_tokens / MT_KV_BLOCK + (n_tokens % MT_KV_BLOCK != 0);
+}
 
 int mt_kv_new(mt_kv **out, const mt_kv_dims *d, size_t n_blocks, size_t max_seqs, mt_err *e) {
   *out = NULL;
   size_t block_bytes = mt_kv_block_bytes(d), bytes;
-  if (block_bytes == SIZE_MAX || n_blocks > UINT32_MAX || !mt_size_mul(block_bytes, n_blocks, &bytes))
-    return mt_err_set(e, MT_ERANGE, "KV cache: %zu blocks of %u layers and %u heads of %u are too large", n_blocks,
-                      d->n_layers, d->n_kv_heads_local, d->head_dim);
+  if (block_bytes == SIZE_MAX || n_blocks > UINT32_MAX ||
+      !mt_size_mul(block_bytes, n_blocks, &bytes))
+    return mt_err_set(e, MT_ERANGE,
+                      "KV cache: %zu blocks of %u layers and %u heads of %u are too large",
+                      n_blocks, d->n_layers, d->n_kv_heads_local, d->head_dim);
   mt_kv *kv = mt_calloc(1, sizeof *kv);
   if (!kv) goto no_memory;
   *kv = (mt_kv){.d = *d, .block_bytes = block_bytes, .n_blocks = n_blocks, .max_seqs = max_seqs};
@@ -67,7 +72,7 @@ void mt_kv_free(mt_kv *kv) {
 
 size_t mt_kv_bytes(const mt_kv *kv) { return kv->block_bytes * kv->n_blocks; }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------- */
+/* ---- blocks --------------------------------------------------------------------------------- */
 
 static uint32_t take(mt_kv *kv) { /* the caller has checked n_free */
   uint32_t b = kv->free_block[--kv->n_free];
@@ -80,13 +85,15 @@ static void release(mt_kv *kv, uint32_t b) {
 }
 
 static void copy_block(mt_kv *kv, uint32_t to, uint32_t from) {
-  if (kv->block_bytes) memcpy(kv->pool + to * kv->block_bytes, kv->pool + from * kv->block_bytes, kv->block_bytes);
+  if (kv->block_bytes)
+    memcpy(kv->pool + to * kv->block_bytes, kv->pool + from * kv->block_bytes, kv->block_bytes);
 }
 
 /* Checks that `need` blocks are free and makes room for n in the table. */
 static int prepare(mt_kv *kv, sequence *s, size_t n, size_t need, mt_err *e) {
   if (need > kv->n_free)
-    return mt_err_set(e, MT_ERANGE, "KV cache: %zu blocks of %d tokens are needed, %zu of %zu are free", need,
+    return mt_err_set(e, MT_ERANGE,
+                      "KV cache: %zu blocks of %d tokens are needed, %zu of %zu are free", need,
                       MT_KV_BLOCK, kv->n_free, kv->n_blocks);
   if (n <= s->cap) return MT_OK;
   size_t cap = s->cap ? s->cap : 16;
@@ -98,7 +105,7 @@ static int prepare(mt_kv *kv, sequence *s, size_t n, size_t need, mt_err *e) {
   return MT_OK;
 }
 
-/* ---- sequences ----------------------------------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------ */
 
 int mt_kv_grow(mt_kv *kv, size_t seq, size_t n_tokens, mt_err *e) {
   if (seq >= kv->max_seqs)
@@ -132,10 +139,12 @@ void mt_kv_drop(mt_kv *kv, size_t seq) { mt_kv_truncate(kv, seq, 0); }
 
 int mt_kv_fork(mt_kv *kv, size_t from, size_t to, size_t n_tokens, mt_err *e) {
   if (from >= kv->max_seqs || to >= kv->max_seqs)
-    return mt_err_set(e, MT_EINVAL, "KV cache: sequences %zu and %zu, there are %zu", from, to, kv->max_seqs);
+    return mt_err_set(e, MT_EINVAL, "KV cache: sequences %zu and %zu, there are %zu", from, to,
+                      kv->max_seqs);
   sequence *a = &kv->seq[from], *b = &kv->seq[to];
   if (b->n_tokens || n_tokens > a->n_tokens)
-    return mt_err_set(e, MT_EINVAL, "KV cache: cannot fork %zu of %zu tokens onto a sequence of %zu", n_tokens,
+    return mt_err_set(e, MT_EINVAL,
+                      "KV cache: cannot fork %zu of %zu tokens onto a sequence of %zu", n_tokens,
                       a->n_tokens, b->n_tokens);
   size_t full = n_tokens / MT_KV_BLOCK, n = mt_kv_blocks_for(n_tokens);
   int rc = prepare(kv, b, n, n - full, e);
@@ -153,7 +162,9 @@ int mt_kv_fork(mt_kv *kv, size_t from, size_t to, size_t n_tokens, mt_err *e) {
   return MT_OK;
 }
 
-size_t mt_kv_length(const mt_kv *kv, size_t seq) { return seq < kv->max_seqs ? kv->seq[seq].n_tokens : 0; }
+size_t mt_kv_length(const mt_kv *kv, size_t seq) {
+  return seq < kv->max_seqs ? kv->seq[seq].n_tokens : 0;
+}
 size_t mt_kv_free_blocks(const mt_kv *kv) { return kv->n_free; }
 size_t mt_kv_used_blocks(const mt_kv *kv) { return kv->n_blocks - kv->n_free; }
 

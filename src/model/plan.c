@@ -120,3 +120,7 @@ int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n
   out->total = out->weights + out->replicated + out->kv + out->buffers;
   return MT_OK;
 }
+
+double mt_model_bytes_read(uint64_t weight_bytes, uint64_t passes, uint32_t n_ranks) {
+  return (double)weight_bytes * (double)passes / n_ranks;
+}

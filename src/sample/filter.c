@@ -1,10 +1,12 @@
-/* Filters. Each finds the last token of a prefix of some total order, then keeps the prefix in one pass, so that the
- * candidates stay in ascending order of ids and nothing is sorted beyond the prefix. */
+/* Filters. Each finds the last token of a prefix of some total order, then keeps the prefix in one
+ * pass, so that the candidates stay in ascending order of ids and nothing is sorted beyond the
+ * prefix. */
 #include <string.h>
 
 #include "internal.h"
 
-/* Sums of probabilities reach p when they come this near: a p that the exact sum meets must not depend on rounding. */
+/* Sums of probabilities reach p when they come this near: a p that the exact sum meets must not
+ * depend on rounding. */
 static const double REACHED = 1e-12;
 
 /* How far from the entropy: `surprise − entropy` without sign. */
@@ -18,7 +20,8 @@ void filter_temperature(scratch *w, double temperature) {
     if (w->cand[i].logprob > max) max = w->cand[i].logprob;
   size_t kept = 0;
   for (size_t i = 0; i < w->n; i++) {
-    /* relative to the maximum, so that no temperature overflows upwards; what goes to −infinity has probability 0 */
+    /* relative to the maximum, so that no temperature overflows upwards; what goes to −infinity has
+     * probability 0 */
     double v = (w->cand[i].logprob - max) / temperature;
     if (v > -INFINITY) w->cand[kept++] = (item){w->cand[i].id, v};
   }
@@ -27,59 +30,51 @@ void filter_temperature(scratch *w, double temperature) {
 
 void filter_top_k(scratch *w, size_t k) {
   if (k >= w->n) return;
-  memcpy(w->heap, w->cand, w->n * sizeof *w->heap);
-  size_t rest = w->n;
-  heap_make(w->heap, rest, false);
-  item last = {0, 0};
-  for (size_t i = 0; i < k; i++) last = heap_pop(w->heap, &rest, false);
+  heap_select(w->heap, k, w->cand, w->n);
+  item last = w->heap[0];
   size_t kept = 0;
   for (size_t i = 0; i < w->n; i++)
     if (!item_before(&last, &w->cand[i])) w->cand[kept++] = w->cand[i];
   w->n = kept;
 }
 
-/* Index of an id that is among the candidates. */
-static size_t find(const scratch *w, uint32_t id) {
-  size_t lo = 0, hi = w->n;
-  while (hi - lo > 1) {
-    size_t mid = lo + (hi - lo) / 2;
-    if (w->cand[mid].id <= id)
-      lo = mid;
-    else
-      hi = mid;
-  }
-  return lo;
-}
-
-/* Pops the heap [n] until the probabilities of what came off reach p; returns the last and how many. */
-static item prefix_end(const scratch *w, size_t n, double p, size_t *count) {
+/* The heap [n] holds indices of candidates (which order ties as ids do) with what ranks them. Pops
+ * until their probabilities reach p; returns the last that came off, and how many. */
+static item prefix_end(scratch *w, size_t n, double p, size_t *count) {
   heap_make(w->heap, n, false);
   item last = {0, 0};
   double sum = 0;
   for (*count = 0; n && !(*count && sum >= p - REACHED); ++*count) {
     last = heap_pop(w->heap, &n, false);
-    sum += w->prob[find(w, last.id)];
+    sum += w->prob[last.id];
   }
   return last;
 }
 
 size_t scratch_nucleus(scratch *w, double p, item *last) {
-  memcpy(w->heap, w->cand, w->n * sizeof *w->heap);
-  size_t count;
-  *last = prefix_end(w, w->n, p, &count);
+  /* All below this together do not reach 1 − p, so the prefix ends above it. */
+  double least = p < 1 - 1e-9 ? 0.5 * (1 - p) / (double)w->n : 0;
+  size_t n = 0, count;
+  for (size_t i = 0; i < w->n; i++)
+    if (w->prob[i] >= least) w->heap[n++] = (item){(uint32_t)i, w->cand[i].logprob};
+  *last = prefix_end(w, n, p, &count);
   return count;
 }
 
+/* Holtzman, Buys, Du, Forbes, Choi, "The curious case of neural text degeneration", 2020. */
 void filter_top_p(scratch *w, double p) {
   scratch_softmax(w);
   item last;
   scratch_nucleus(w, p, &last);
   size_t kept = 0;
-  for (size_t i = 0; i < w->n; i++)
-    if (!item_before(&last, &w->cand[i])) w->cand[kept++] = w->cand[i];
+  for (size_t i = 0; i < w->n; i++) {
+    item it = {(uint32_t)i, w->cand[i].logprob};
+    if (w->prob[i] > 0 && !item_before(&last, &it)) w->cand[kept++] = w->cand[i];
+  }
   w->n = kept;
 }
 
+/* Nguyen, Baker, Neo, Roush, Kirsch, Shwartz-Ziv, "Turning up the heat: min-p sampling", 2024. */
 void filter_min_p(scratch *w, double share) {
   double max = -INFINITY;
   for (size_t i = 0; i < w->n; i++)
@@ -104,13 +99,13 @@ void filter_typical_p(scratch *w, double p) {
   size_t n = 0;
   for (size_t i = 0; i < w->n; i++) {
     double surprise = log_sum - (w->cand[i].logprob - z.max);
-    if (w->prob[i] > 0) w->heap[n++] = (item){w->cand[i].id, -distance(surprise, h)};
+    if (w->prob[i] > 0) w->heap[n++] = (item){(uint32_t)i, -distance(surprise, h)};
   }
   size_t count, kept = 0;
   item last = prefix_end(w, n, p, &count);
   for (size_t i = 0; i < w->n; i++) {
     double surprise = log_sum - (w->cand[i].logprob - z.max);
-    item it = {w->cand[i].id, -distance(surprise, h)};
+    item it = {(uint32_t)i, -distance(surprise, h)};
     if (w->prob[i] > 0 && !item_before(&last, &it)) w->cand[kept++] = w->cand[i];
   }
   w->n = kept;

@@ -28,3 +28,13 @@ item heap_pop(item *h, size_t *n, bool last) {
   if (*n) heap_sift(h, *n, 0, last);
   return top;
 }
+
+void heap_select(item *h, size_t k, const item *x, size_t n) {
+  for (size_t i = 0; i < k; i++) h[i] = x[i];
+  heap_make(h, k, true);
+  for (size_t i = k; i < n; i++) {
+    if (!item_before(&x[i], &h[0])) continue;
+    h[0] = x[i];
+    heap_sift(h, k, 0, true);
+  }
+}

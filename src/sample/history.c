@@ -1,4 +1,5 @@
-/* The set of ids that a sequence has seen, with counts: memory follows the sequence, not the vocabulary. */
+/* The set of ids that a sequence has seen, with counts: memory follows the sequence, not the
+ * vocabulary. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,10 +14,13 @@ static inline bool item_before(const item *a, const item *b) {
   return a->logprob > b->logprob || (a->logprob == b->logprob && a->id < b->id);
 }
 
-/* A binary heap. heap_pop takes off the first n times in O(log n); heap_make is O(n). `last` reverses the order. */
+/* A binary heap. heap_pop takes off the first n times in O(log n); heap_make is O(n). `last`
+ * reverses the order. */
 void heap_sift(item *h, size_t n, size_t i, bool last);
 void heap_make(item *h, size_t n, bool last);
 item heap_pop(item *h, size_t *n, bool last);
+/* h [k] ← the first k of x [n], 1 ≤ k ≤ n, as a heap with the last of them on top. */
+void heap_select(item *h, size_t k, const item *x, size_t n);
 
 /* The softmax's maximum and its sum relative to it. */
 typedef struct norm {
@@ -45,7 +48,7 @@ void history_free(history *h);
 /* Scratch for one choice. cand [n] are the tokens still possible, ids ascending, values finite. */
 typedef struct scratch {
   size_t refs, vocab;
-  item *cand;   /* [vocab] */
+  item *cand; /* [vocab] */
   size_t n;
   item *heap;   /* [vocab] */
   double *prob; /* [vocab] of cand, once normalised; before that the logits of all ids */
@@ -63,7 +66,9 @@ void filter_min_p(scratch *w, double share);
 void filter_typical_p(scratch *w, double p);
 void filter_greedy(scratch *w);
 double scratch_entropy(const scratch *w, norm z); /* after scratch_softmax */
-/* The shortest prefix, by value descending, whose probabilities reach p: how many, and the last. After scratch_softmax. */
+/* The shortest prefix, most probable first, that reaches p: how many, and the last as an index into
+ * cand with its value. After scratch_softmax. Ranked by values, since the probabilities of equal
+ * ones may differ in the last place between blocks. */
 size_t scratch_nucleus(scratch *w, double p, item *last);
 
 #endif

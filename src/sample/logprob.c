@@ -13,17 +13,32 @@ void norm_merge(norm *total, norm block) {
   }
 }
 
+/* The candidates of one block begin at i: their end and their maximum. */
+static size_t block_end(const scratch *w, size_t i, double *max) {
+  uint32_t number = w->cand[i].id / BLOCK;
+  *max = w->cand[i].logprob;
+  for (; i < w->n && w->cand[i].id / BLOCK == number; i++)
+    if (w->cand[i].logprob > *max) *max = w->cand[i].logprob;
+  return i;
+}
+
 norm scratch_softmax(scratch *w) {
   norm total = {-INFINITY, 0};
+  double max;
   for (size_t i = 0, end; i < w->n; i = end) {
-    uint32_t number = w->cand[i].id / BLOCK;
-    norm block = {w->cand[i].logprob, 0};
-    for (end = i; end < w->n && w->cand[end].id / BLOCK == number; end++)
-      if (w->cand[end].logprob > block.max) block.max = w->cand[end].logprob;
-    for (size_t j = i; j < end; j++) block.sum += mt_exp64(w->cand[j].logprob - block.max);
+    end = block_end(w, i, &max);
+    norm block = {max, 0};
+    for (size_t j = i; j < end; j++) {
+      w->prob[j] = mt_exp64(w->cand[j].logprob - max);
+      block.sum += w->prob[j];
+    }
     norm_merge(&total, block);
   }
-  for (size_t i = 0; i < w->n; i++) w->prob[i] = mt_exp64(w->cand[i].logprob - total.max) / total.sum;
+  for (size_t i = 0, end; i < w->n; i = end) {
+    end = block_end(w, i, &max);
+    double share = mt_exp64(max - total.max) / total.sum;
+    for (size_t j = i; j < end; j++) w->prob[j] *= share;
+  }
   return total;
 }
 

@@ -20,11 +20,12 @@ int mt_sample_params_check(const mt_sample_params *p, mt_err *e) {
   };
   for (size_t i = 0; i < sizeof option / sizeof option[0]; i++)
     if (!(option[i].value >= option[i].lo && option[i].value <= option[i].hi)) /* NaN too */
-      return mt_err_set(e, MT_ERANGE, "%s is %g, must be from %g to %g", option[i].name, option[i].value,
-                        option[i].lo, option[i].hi);
+      return mt_err_set(e, MT_ERANGE, "%s is %g, must be from %g to %g", option[i].name,
+                        option[i].value, option[i].lo, option[i].hi);
   for (size_t i = 0; i < p->n_bias; i++)
     if (!(p->bias[i].bias < INFINITY))
-      return mt_err_set(e, MT_ERANGE, "logit_bias of id %u is %g, must be finite, or -infinity to ban the token",
+      return mt_err_set(e, MT_ERANGE,
+                        "logit_bias of id %u is %g, must be finite, or -infinity to ban the token",
                         p->bias[i].id, (double)p->bias[i].bias);
   return MT_OK;
 }

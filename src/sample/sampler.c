@@ -32,7 +32,8 @@ static scratch *scratch_new(size_t vocab) {
 
 int mt_sampler_new(mt_sampler **out, size_t vocab, mt_err *e) {
   *out = NULL;
-  if (!vocab || vocab > UINT32_MAX) return mt_err_set(e, MT_ERANGE, "a sampler for a vocabulary of %zu ids", vocab);
+  if (!vocab || vocab > UINT32_MAX)
+    return mt_err_set(e, MT_ERANGE, "a sampler for a vocabulary of %zu ids", vocab);
   mt_sampler *s = mt_calloc(1, sizeof *s);
   if (s) s->w = scratch_new(vocab);
   if (!s || !s->w) {
@@ -75,14 +76,15 @@ int scratch_collect(scratch *w, mt_err *e) {
   for (size_t i = 0; i < w->vocab; i++) {
     double v = w->prob[i];
     if (!(v < INFINITY))
-      return mt_err_set(e, MT_ENUMERIC, "the logit of id %zu is %s", i, v == v ? "infinite" : "not a number");
+      return mt_err_set(e, MT_ENUMERIC, "the logit of id %zu is %s", i,
+                        v == v ? "infinite" : "not a number");
     if (v > -INFINITY) w->cand[w->n++] = (item){(uint32_t)i, v};
   }
   if (!w->n) return mt_err_set(e, MT_ENUMERIC, "no token is possible: every logit is -infinity");
   return MT_OK;
 }
 
-/* ---- reports ------------------------------------------------------------------------------------------------------ */
+/* ---- reports -------------------------------------------------------------------------------- */
 
 typedef struct chain {
   mt_sampler *s;
@@ -96,7 +98,8 @@ static void report(const chain *c, const char *name) {
   if (!c->trace) return;
   scratch *w = c->s->w;
   norm z = scratch_softmax(w);
-  mt_sample_stage st = {.name = name, .kept = w->n, .entropy = scratch_entropy(w, z), .top = c->top};
+  mt_sample_stage st = {
+      .name = name, .kept = w->n, .entropy = scratch_entropy(w, z), .top = c->top};
   st.nucleus_p = c->p->top_p < 1 ? c->p->top_p : 0.9;
   item last;
   st.nucleus = scratch_nucleus(w, st.nucleus_p, &last);
@@ -123,14 +126,15 @@ static int report_logits(const chain *c, const char *name) {
   return MT_OK;
 }
 
-/* ---- the chain ---------------------------------------------------------------------------------------------------- */
+/* ---- the chain ------------------------------------------------------------------------------ */
 
 static int add_bias(const chain *c) {
   const mt_sample_params *p = c->p;
   scratch *w = c->s->w;
   for (size_t i = 0; i < p->n_bias; i++) {
     if (p->bias[i].id >= w->vocab)
-      return mt_err_set(c->e, MT_ERANGE, "logit_bias names id %u, the vocabulary has %zu", p->bias[i].id, w->vocab);
+      return mt_err_set(c->e, MT_ERANGE, "logit_bias names id %u, the vocabulary has %zu",
+                        p->bias[i].id, w->vocab);
     w->prob[p->bias[i].id] += (double)p->bias[i].bias;
   }
   return p->n_bias ? report_logits(c, "logit_bias") : MT_OK;
@@ -217,7 +221,8 @@ size_t mt_sample_draw(const double *prob, size_t n, double u) {
   return last;
 }
 
-static int choose(const chain *c, const float *logits, uint64_t position, uint32_t *id, double *logprob) {
+static int choose(const chain *c, const float *logits, uint64_t position, uint32_t *id,
+                  double *logprob) {
   scratch *w = c->s->w;
   for (size_t i = 0; i < w->vocab; i++) w->prob[i] = (double)logits[i];
   int rc = run_chain(c);
@@ -228,14 +233,15 @@ static int choose(const chain *c, const float *logits, uint64_t position, uint32
   return MT_OK;
 }
 
-int mt_sampler_choose(mt_sampler *s, const mt_sample_params *p, const float *logits, uint64_t position, uint32_t *id,
-                      double *logprob, mt_err *e) {
+int mt_sampler_choose(mt_sampler *s, const mt_sample_params *p, const float *logits,
+                      uint64_t position, uint32_t *id, double *logprob, mt_err *e) {
   const chain c = {.s = s, .p = p, .e = e};
   return choose(&c, logits, position, id, logprob);
 }
 
-int mt_sampler_choose_traced(mt_sampler *s, const mt_sample_params *p, const float *logits, uint64_t position,
-                             const mt_sample_trace *trace, uint32_t *id, double *logprob, mt_err *e) {
+int mt_sampler_choose_traced(mt_sampler *s, const mt_sample_params *p, const float *logits,
+                             uint64_t position, const mt_sample_trace *trace, uint32_t *id,
+                             double *logprob, mt_err *e) {
   chain c = {.s = s, .p = p, .trace = trace, .e = e};
   size_t n_top = trace->n_top < s->w->vocab ? trace->n_top : s->w->vocab;
   c.top = mt_malloc(n_top, sizeof *c.top);
@@ -245,7 +251,8 @@ int mt_sampler_choose_traced(mt_sampler *s, const mt_sample_params *p, const flo
   return rc;
 }
 
-int mt_sampler_distribution(mt_sampler *s, const mt_sample_params *p, const double *logits, double *prob, mt_err *e) {
+int mt_sampler_distribution(mt_sampler *s, const mt_sample_params *p, const double *logits,
+                            double *prob, mt_err *e) {
   const chain c = {.s = s, .p = p, .e = e};
   scratch *w = s->w;
   memcpy(w->prob, logits, w->vocab * sizeof *w->prob);

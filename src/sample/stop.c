@@ -14,7 +14,7 @@ typedef struct pattern {
 struct mt_stop {
   pattern *p; /* [n] */
   size_t n;
-  mt_buf held;   /* the end of the stream that may begin a stop */
+  mt_buf held;  /* the end of the stream that may begin a stop */
   size_t found; /* index of the stop; n: none yet */
 };
 
@@ -75,8 +75,8 @@ void mt_stop_reset(mt_stop *m) {
   m->found = m->n;
 }
 
-/* Feeds one byte; true when a stop is complete, m->found is then the longest that is. *begun is the length of the
- * longest beginning of a stop that the stream ends in. */
+/* Feeds one byte; true when a stop is complete, m->found is then the longest that is. *begun is the
+ * length of the longest beginning of a stop that the stream ends in. */
 static bool step(mt_stop *m, char c, size_t *begun) {
   *begun = 0;
   for (size_t i = 0; i < m->n; i++) {
@@ -91,7 +91,8 @@ static bool step(mt_stop *m, char c, size_t *begun) {
 int mt_stop_push(mt_stop *m, const char *bytes, size_t n, mt_buf *out) {
   if (m->found < m->n) return MT_OK;
   size_t room;
-  if (!mt_size_add(m->held.len, n, &room) || mt_buf_reserve(out, room) || mt_buf_append(&m->held, bytes, n))
+  if (!mt_size_add(m->held.len, n, &room) || mt_buf_reserve(out, room) ||
+      mt_buf_append(&m->held, bytes, n))
     return MT_ENOMEM;
   size_t before = m->held.len - n, begun = 0, done = 0;
   while (done < n && !step(m, bytes[done++], &begun)) continue;

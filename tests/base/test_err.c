@@ -2,15 +2,17 @@
 #include "mt_test.h"
 #include "mutirao/base.h"
 
-static const int all_codes[] = {MT_OK,      MT_EINVAL, MT_ENOMEM, MT_EIO,    MT_EFORMAT,  MT_EUNSUPPORTED,
-                                MT_ERANGE,  MT_ENUMERIC, MT_EPEER, MT_ELIMIT, MT_ECANCELED};
+static const int all_codes[] = {MT_OK,      MT_EINVAL,       MT_ENOMEM,   MT_EIO,
+                                MT_EFORMAT, MT_EUNSUPPORTED, MT_ERANGE,   MT_ENUMERIC,
+                                MT_EPEER,   MT_ELIMIT,       MT_ECANCELED};
 enum { N_CODES = sizeof all_codes / sizeof all_codes[0] };
 
 static void test_names(void) {
   for (int i = 0; i < N_CODES; i++) {
     CU_ASSERT_FATAL(mt_err_name(all_codes[i]) != NULL);
     CU_ASSERT(strcmp(mt_err_name(all_codes[i]), mt_err_name(-9999)) != 0);
-    for (int j = 0; j < i; j++) CU_ASSERT(strcmp(mt_err_name(all_codes[i]), mt_err_name(all_codes[j])) != 0);
+    for (int j = 0; j < i; j++)
+      CU_ASSERT(strcmp(mt_err_name(all_codes[i]), mt_err_name(all_codes[j])) != 0);
   }
   CU_ASSERT(mt_err_name(12345) != NULL);
 }
@@ -54,8 +56,10 @@ static void test_exit_status(void) {
   CU_ASSERT(mt_err_exit_status(MT_EINVAL) == 2);
   CU_ASSERT(mt_err_exit_status(MT_EFORMAT) == 3);
   CU_ASSERT(mt_err_exit_status(MT_EUNSUPPORTED) == 3);
-  const int failed[] = {MT_ENOMEM, MT_EIO, MT_ERANGE, MT_ENUMERIC, MT_EPEER, MT_ELIMIT, MT_ECANCELED};
-  for (size_t i = 0; i < sizeof failed / sizeof failed[0]; i++) CU_ASSERT(mt_err_exit_status(failed[i]) == 1);
+  const int failed[] = {MT_ENOMEM, MT_EIO,    MT_ERANGE,   MT_ENUMERIC,
+                        MT_EPEER,  MT_ELIMIT, MT_ECANCELED};
+  for (size_t i = 0; i < sizeof failed / sizeof failed[0]; i++)
+    CU_ASSERT(mt_err_exit_status(failed[i]) == 1);
 }
 
 MT_TEST_MAIN("base: errors", {"names", test_names}, {"set", test_set}, {"prefix", test_prefix},

@@ -37,7 +37,8 @@ static void test_heap(void) {
 }
 
 static void test_pages(void) {
-  const size_t sizes[] = {0, 1, 63, 4096, 5000, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (6 << 20) + 123};
+  const size_t sizes[] = {
+      0, 1, 63, 4096, 5000, (4 << 20) - 1, 4 << 20, (4 << 20) + 1, (6 << 20) + 123};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     unsigned char *p = mt_pages_alloc(sizes[i]);
     CU_ASSERT_FATAL(p != NULL);
@@ -71,7 +72,8 @@ static void test_buf(void) {
   mt_buf_clear(&b);
   CU_ASSERT(b.len == 0 && b.data[0] == 0);
   for (int i = 0; i < 10000; i++) CU_ASSERT_FATAL(mt_buf_printf(&b, "%d,", i) == MT_OK);
-  CU_ASSERT(b.data[b.len] == 0 && strlen(b.data) == b.len && b.len == 10 * 2 + 90 * 3 + 900 * 4 + 9000 * 5);
+  CU_ASSERT(b.data[b.len] == 0 && strlen(b.data) == b.len &&
+            b.len == 10 * 2 + 90 * 3 + 900 * 4 + 9000 * 5);
   CU_ASSERT(mt_buf_append(&b, "a\0b", 3) == MT_OK && !memcmp(b.data + b.len - 3, "a\0b", 4));
   mt_buf_free(&b);
   CU_ASSERT(b.data == NULL && b.len == 0 && b.cap == 0);
@@ -118,15 +120,17 @@ static void test_spans(void) {
   CU_ASSERT(mt_text_append(&t, "hi", 2, MT_SPAN_USER) == MT_OK);
   CU_ASSERT(mt_text_append(&t, " there", 6, MT_SPAN_USER) == MT_OK);
   CU_ASSERT(mt_text_append(&t, "<|end|>", 7, MT_SPAN_TEMPLATE) == MT_OK);
-  CU_ASSERT(t.n_spans == 3 && t.span[1].origin == MT_SPAN_USER && t.span[1].begin == 8 && t.span[1].end == 16);
+  CU_ASSERT(t.n_spans == 3 && t.span[1].origin == MT_SPAN_USER && t.span[1].begin == 8 &&
+            t.span[1].end == 16);
   CU_ASSERT_STRING_EQUAL(t.bytes.data, "<|user|>hi there<|end|>");
   check_spans(&t);
-  for (int i = 0; i < 1000; i++) CU_ASSERT_FATAL(mt_text_append(&t, "xy", (size_t)(i % 3), i / 5 % 2) == MT_OK);
+  for (int i = 0; i < 1000; i++)
+    CU_ASSERT_FATAL(mt_text_append(&t, "xy", (size_t)(i % 3), i / 5 % 2) == MT_OK);
   check_spans(&t);
   CU_ASSERT(t.n_spans > 100);
   mt_text_free(&t);
   CU_ASSERT(t.span == NULL && t.n_spans == 0 && t.bytes.data == NULL);
 }
 
-MT_TEST_MAIN("base: memory", {"sizes", test_sizes}, {"heap", test_heap}, {"pages", test_pages}, {"buf", test_buf},
-             {"read file", test_read_file}, {"spans", test_spans})
+MT_TEST_MAIN("base: memory", {"sizes", test_sizes}, {"heap", test_heap}, {"pages", test_pages},
+             {"buf", test_buf}, {"read file", test_read_file}, {"spans", test_spans})

@@ -1,4 +1,4 @@
-/* Philox against Random123's known answers; the uniform numbers made from it; the hash; the clock. */
+/* Philox against Random123's known answers; the uniform numbers made from it; hash; clock. */
 #include "mt_test.h"
 #include "mutirao/base.h"
 
@@ -57,7 +57,8 @@ static void test_keys(void) {
 
 static void test_hash(void) {
   CU_ASSERT(mt_hash64(MT_HASH_INIT, "", 0) == MT_HASH_INIT);
-  CU_ASSERT(mt_hash64(MT_HASH_INIT, "a", 1) == 0xaf63dc4c8601ec8cull); /* published FNV-1a vectors */
+  CU_ASSERT(mt_hash64(MT_HASH_INIT, "a", 1) ==
+            0xaf63dc4c8601ec8cull); /* published FNV-1a vectors */
   CU_ASSERT(mt_hash64(MT_HASH_INIT, "foobar", 6) == 0x85944171f73967e8ull);
   CU_ASSERT(mt_hash64(mt_hash64(MT_HASH_INIT, "foo", 3), "bar", 3) == 0x85944171f73967e8ull);
 }
@@ -72,5 +73,5 @@ static void test_clock(void) {
   CU_ASSERT(before > 0);
 }
 
-MT_TEST_MAIN("base: random", {"philox", test_philox}, {"uniform", test_uniform}, {"keys", test_keys},
-             {"hash", test_hash}, {"clock", test_clock})
+MT_TEST_MAIN("base: random", {"philox", test_philox}, {"uniform", test_uniform},
+             {"keys", test_keys}, {"hash", test_hash}, {"clock", test_clock})

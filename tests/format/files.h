@@ -67,4 +67,16 @@ static inline mt_weights *expect_open(const char *path) {
   return w;
 }
 
+/* Folder of the reference data that is not in the repository, or NULL where it is absent. */
+static inline const char *reference_root(void) {
+  static char root[600];
+  const char *env = getenv("MT_REFERENCE");
+  struct stat st;
+  if (env)
+    snprintf(root, sizeof root, "%s", env);
+  else
+    snprintf(root, sizeof root, "%s/../shared/reference", mt_test_root());
+  return stat(root, &st) ? NULL : root;
+}
+
 #endif

@@ -213,15 +213,10 @@ static void test_shared(void) {
   static const char *const more[] = {"models/mixtral-4x2-bf16",  "models/qwen3moe-8x3-bf16",
                                      "models/gptoss-4x2-bf16",   "models/gptoss-4x2-mxfp4",
                                      "gguf/tiny-llama-F32.gguf", "gguf/arch/mixtral-4x2-bf16.gguf"};
-  const char *env = getenv("MT_REFERENCE");
-  char root[400], path[600];
-  struct stat st;
-  if (env)
-    snprintf(root, sizeof root, "%s", env);
-  else
-    snprintf(root, sizeof root, "%s/../shared/reference", mt_test_root());
-  if (stat(root, &st)) {
-    printf("skipped (no %s) ", root);
+  const char *root = reference_root();
+  char path[700];
+  if (!root) {
+    printf("skipped (no reference data) ");
     return;
   }
   for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {

@@ -157,6 +157,13 @@ static void test_memory_divides(void) {
   mt_weights_close(w);
 }
 
+/* 7e9 f16 parameters, 500 tokens: 7 TB, divided by the ranks. */
+static void test_bytes_read(void) {
+  CU_ASSERT_EQUAL(mt_model_bytes_read(14000000000u, 500, 1), 7e12);
+  CU_ASSERT_EQUAL(mt_model_bytes_read(14000000000u, 500, 8), 7e12 / 8);
+}
+
 MT_TEST_MAIN("model config", {"both spellings of a configuration", test_both_spellings},
              {"what is not supported is refused by name", test_refused_by_name},
-             {"rope types", test_rope_types}, {"memory divides by the ranks", test_memory_divides})
+             {"rope types", test_rope_types}, {"memory divides by the ranks", test_memory_divides},
+             {"bytes read", test_bytes_read})

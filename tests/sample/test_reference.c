@@ -1,4 +1,5 @@
-/* Every vector of tests/data/sampling/sampling.json (float64, checked against transformers' processors). */
+/* Every vector of tests/data/sampling/sampling.json (float64, checked against transformers'
+ * processors). */
 #include <math.h>
 
 #include "mt_test.h"
@@ -24,7 +25,6 @@ static double number(const mt_json *j, const char *key) {
   CU_ASSERT_FATAL(mt_json_number(mt_json_get(j, key), &v));
   return v;
 }
-
 
 /* A list of numbers, null for −infinity. The caller frees it. */
 static double *numbers(const mt_json *list, size_t *n) {
@@ -75,7 +75,8 @@ static void accept_previous(vector *v, const mt_json *ids) {
   }
 }
 
-static void check_near(const vector *v, const char *what, double got, double want, double tolerance) {
+static void check_near(const vector *v, const char *what, double got, double want,
+                       double tolerance) {
   bool ok = got == want || fabs(got - want) <= tolerance;
   if (!ok) printf("%s, %s: %.17g, want %.17g\n", v->name, what, got, want);
   CU_ASSERT(ok);
@@ -106,7 +107,8 @@ static void check_kept(const vector *v, const char *what, const mt_json *kept) {
     for (size_t k = 0; k < v->n; k++) max = fmax(max, v->logits[k]);
     if (v->logits[id] > max - 745) same = false;
   }
-  if (!same || !n) printf("%s, %s: other ids kept (%zu, want %zu)\n", v->name, what, n, mt_json_len(kept));
+  if (!same || !n)
+    printf("%s, %s: other ids kept (%zu, want %zu)\n", v->name, what, n, mt_json_len(kept));
   CU_ASSERT(same && n);
 }
 
@@ -121,7 +123,8 @@ static void softmax(vector *v) {
     size_t n;
     double *want = numbers(mt_json_member_value(m), &n);
     CU_ASSERT_FATAL(n == v->n);
-    for (size_t i = 0; i < n; i++) check_near(v, "softmax", v->prob[i], want[i], 1e-13 * want[i] + 1e-300);
+    for (size_t i = 0; i < n; i++)
+      check_near(v, "softmax", v->prob[i], want[i], 1e-13 * want[i] + 1e-300);
     free(want);
   }
   CU_ASSERT(seen == 3);
@@ -182,8 +185,9 @@ static void top_k(vector *v) {
   CU_ASSERT(mt_json_len(list) == 3);
 }
 
-/* boundary_tie: our rule for ties is the vectors' own, so the sets are equal there too. rounding_edge: the sum meets p
- * to 1e-9; in double with the same 1e-12 of slack it still goes the vectors' way. */
+/* boundary_tie: our rule for ties is the vectors' own, so the sets are equal there too.
+ * rounding_edge: the sum meets p to 1e-9; in double with the same 1e-12 of slack it still goes the
+ * vectors' way. */
 static void top_p(vector *v) {
   const mt_json *list = mt_json_get(v->j, "top_p");
   for (size_t i = 0; i < mt_json_len(list); i++) {
@@ -287,7 +291,8 @@ static void check_draws(const vector *v, const mt_json *t) {
   CU_ASSERT(mt_json_len(draws) == 7);
   for (size_t i = 0; i < mt_json_len(draws); i++) {
     double u = number(mt_json_at(draws, i), "u");
-    size_t want = (size_t)number(mt_json_at(draws, i), "id"), got = mt_sample_draw(v->prob, v->n, u);
+    size_t want = (size_t)number(mt_json_at(draws, i), "id"),
+           got = mt_sample_draw(v->prob, v->n, u);
     if (got != want && !edge) printf("%s, draw at %g: %zu, want %zu\n", v->name, u, got, want);
     CU_ASSERT(got == want || edge);
   }
@@ -316,7 +321,8 @@ static void composite(vector *v) {
     const mt_json *want = mt_json_get(t, "probabilities");
     size_t n = 0;
     for (size_t k = 0; k < v->n; k++) n += v->prob[k] > 0;
-    if (n != mt_json_len(want)) printf("%s, composite %zu: %zu kept, want %zu\n", v->name, i, n, mt_json_len(want));
+    if (n != mt_json_len(want))
+      printf("%s, composite %zu: %zu kept, want %zu\n", v->name, i, n, mt_json_len(want));
     CU_ASSERT(n == mt_json_len(want));
     for (const mt_json_member *m = mt_json_first(want); m; m = mt_json_next(want, m)) {
       double q = 0;
@@ -345,6 +351,6 @@ static void test_composite(void) {
 }
 
 MT_TEST_MAIN("sample: reference vectors", {"softmax", test_softmax}, {"greedy", test_greedy},
-             {"logprobs", test_logprobs}, {"top_k", test_top_k}, {"top_p", test_top_p}, {"min_p", test_min_p},
-             {"typical_p", test_typical_p}, {"penalties", test_penalties}, {"logit_bias", test_logit_bias},
-             {"composite, draws", test_composite})
+             {"logprobs", test_logprobs}, {"top_k", test_top_k}, {"top_p", test_top_p},
+             {"min_p", test_min_p}, {"typical_p", test_typical_p}, {"penalties", test_penalties},
+             {"logit_bias", test_logit_bias}, {"composite, draws", test_composite})

@@ -55,6 +55,19 @@ static float load_element(mt_kv_type type, const void *block, size_t head_dim, s
   return f * (float)(int8_t)b[i];
 }
 
+void mt_values_ref(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
+                   size_t hi, const float *p, size_t d_begin, float *acc) {
+  for (size_t d = d_begin; d < head_dim; d++) {
+    acc[d] = 0;
+    for (size_t j = lo; j < hi; j++) {
+      size_t slot = j % MT_KV_BLOCK;
+      float v = load_element(type, v_block[j / MT_KV_BLOCK], head_dim, slot,
+                             v_index(head_dim, slot, d));
+      acc[d] = fma_f32(p[j], v, acc[d]);
+    }
+  }
+}
+
 void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale,
                    const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                    mt_attn_part *out, float *weight) {
@@ -78,17 +91,7 @@ void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale
   }
   out->max = max;
   out->sum = tree_16(lane);
-  for (size_t d = 0; d < head_dim; d++) {
-    float acc = 0;
-    for (size_t j = lo; j < hi; j++) {
-      size_t slot = j % MT_KV_BLOCK;
-      acc = fma_f32(p[j],
-                    load_element(type, v_block[j / MT_KV_BLOCK], head_dim, slot,
-                                 v_index(head_dim, slot, d)),
-                    acc);
-    }
-    out->acc[d] = acc;
-  }
+  mt_values_ref(type, head_dim, v_block, lo, hi, p, 0, out->acc);
 }
 
 void mt_attend_merge_ref(size_t head_dim, mt_attn_part *total, const mt_attn_part *part) {

@@ -64,11 +64,6 @@ static void unit_sum(const mt_matrix *m, size_t panel, size_t u, const mt_act *a
   }
 }
 
-static size_t panel_rows(const mt_matrix *m, size_t panel) {
-  size_t left = m->rows - panel * LANES;
-  return left < LANES ? left : LANES;
-}
-
 void mt_gemm_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                  size_t row_begin, size_t row_end, float *out, size_t ld_out) {
   for (size_t p = panel_begin; p < panel_end; p++)
@@ -81,25 +76,8 @@ void mt_gemm_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const
           for (size_t l = 0; l < LANES; l++) total[t][l] += sum[t][l];
       }
       for (size_t t = 0; t < n; t++)
-        memcpy(out + (row + t) * ld_out + p * LANES, total[t], panel_rows(m, p) * sizeof(float));
+        memcpy(out + (row + t) * ld_out + p * LANES, total[t], mt_panel_rows(m, p) * sizeof(float));
     }
-}
-
-/* Rounds n sums to the quantum and adds them; counts those that do not fit. */
-static int add_units(const float *p, size_t n, double factor, int64_t *acc) {
-  int failed = 0;
-  for (size_t l = 0; l < n; l++) {
-    double y = (double)p[l] * factor;
-    if (!(y > -MT_UNIT_LIMIT && y < MT_UNIT_LIMIT)) {
-      failed++;
-      continue;
-    }
-    double shifted = y + MT_RINT_MAGIC;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    acc[l] = (int64_t)((uint64_t)acc[l] + (bits - (uint64_t)MT_RINT_MAGIC_BITS));
-  }
-  return failed;
 }
 
 int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
@@ -112,8 +90,8 @@ int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
         tile sum;
         unit_sum(m, p, u, a, row, n, sum);
         for (size_t t = 0; t < n; t++)
-          failed += add_units(sum[t], panel_rows(m, p), mt_unit_factor(exp[row + t]),
-                              acc + (row + t) * ld + p * LANES);
+          failed += mt_add_units(sum[t], mt_panel_rows(m, p), mt_unit_factor(exp[row + t]),
+                                 acc + (row + t) * ld + p * LANES);
       }
     }
   return failed;

@@ -50,8 +50,6 @@ void mt_gemm_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const
 int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                       size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
 void mt_exp_ref(const float *x, size_t n, float *out);
-void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
-                     const float *k, const float *v);
 void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale,
                    const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                    mt_attn_part *out, float *weight);

@@ -1,0 +1,172 @@
+/* Ranks, machine, threads, kernels, model: opened in this order on every rank, closed in the other. */
+#include "session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_CHUNK = 128 };
+
+static int open_team(mt_session *s, mt_err *e) {
+  int rc = mt_cpu_open(&s->cpu, NULL, e);
+  if (rc) return rc;
+  int local = mt_comm_local_rank(s->comm), locals = mt_comm_local_size(s->comm);
+  int n = mt_opt_is_set(s->opt, "threads") ? mt_opt_int(s->opt, "threads")
+                                           : mt_cpu_default_threads(s->cpu, local, locals);
+  int *core = mt_malloc((size_t)n, sizeof *core);
+  if (!core) return mt_err_set(e, MT_ENOMEM, "no memory for %d threads", n);
+  int shared = mt_cpu_plan(s->cpu, local, locals, n, core);
+  bool crowded = shared > 0 || mt_cpu_quota_cores(s->cpu) < n * locals;
+  mt_comm_set_oversubscribed(s->comm, crowded);
+  rc = mt_team_new(&s->team, s->cpu, n, crowded ? NULL : core, crowded, e);
+  free(core);
+  if (!rc && crowded)
+    mt_log(MT_LOG_INFO, "%d ranks of %d threads share %d cores here: waiting threads yield", locals, n,
+           mt_cpu_quota_cores(s->cpu));
+  s->memory_limit = mt_opt_is_set(s->opt, "max-memory") ? mt_opt_u64(s->opt, "max-memory")
+                                                        : mt_cpu_memory_available_bytes(s->cpu) / (uint64_t)locals;
+  return rc;
+}
+
+static int open_kernels(mt_session *s, mt_err *e) {
+  bool blas = !strcmp(mt_opt_string(s->opt, "backend"), "openblas");
+  int rc = mt_kernels_get(blas ? "openblas" : mt_opt_string(s->opt, "isa"), &s->kn, e);
+  if (!rc && blas && s->root)
+    mt_log(MT_LOG_WARN, "--backend openblas: the last bits may differ between rank counts and machines");
+  if (!rc) mt_log(MT_LOG_INFO, "kernels %s, %d threads", s->kn->isa, mt_team_size(s->team));
+  return rc;
+}
+
+/* What must be the same on every rank: program and bits. */
+typedef struct hello {
+  char version[32];
+  uint64_t self_test;
+  char isa[16];
+} hello;
+
+static int compare_hellos(const hello *all, int n, mt_err *e) {
+  for (int r = 1; r < n; r++) {
+    if (strcmp(all[r].version, all[0].version))
+      return mt_err_set(e, MT_EINVAL, "rank %d runs mutirao %.31s, rank 0 runs %.31s", r, all[r].version, all[0].version);
+    if (all[r].self_test != all[0].self_test)
+      return mt_err_set(e, MT_ENUMERIC, "the kernels of rank %d (%.15s) and rank 0 (%.15s) give different bits", r,
+                        all[r].isa, all[0].isa);
+  }
+  return MT_OK;
+}
+
+static int shake_hands(mt_session *s, mt_err *e) {
+  int n = mt_comm_size(s->comm);
+  if (n == 1) return MT_OK;
+  hello mine = {.version = MT_VERSION, .self_test = mt_kernels_self_test(s->kn)};
+  snprintf(mine.isa, sizeof mine.isa, "%s", s->kn->isa);
+  hello *all = mt_calloc((size_t)n, sizeof *all);
+  size_t *bytes = mt_calloc(2 * (size_t)n, sizeof *bytes), *offset = bytes ? bytes + n : NULL;
+  int rc = all && bytes ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for the handshake");
+  rc = mt_comm_agree(s->comm, rc, e);
+  for (int r = 0; !rc && r < n; r++) {
+    bytes[r] = sizeof mine;
+    offset[r] = (size_t)r * sizeof mine;
+  }
+  if (!rc) rc = mt_comm_allgatherv(s->comm, &mine, all, bytes, offset, e);
+  if (!rc) rc = compare_hellos(all, n, e);
+  free(all);
+  free(bytes);
+  return rc;
+}
+
+int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e) {
+  *s = (mt_session){.opt = o};
+  int rc = mt_comm_open(&s->comm, e);
+  if (rc) return rc;
+  s->root = mt_comm_rank(s->comm) == 0;
+  if (mt_comm_size(s->comm) > 1) mt_log_set_rank(mt_comm_rank(s->comm));
+  s->agreed = true;
+  rc = open_team(s, e);
+  if (!rc) rc = open_kernels(s, e);
+  if (!rc && s->root) rc = mt_opt_find_model(o, &s->path, e);
+  rc = mt_comm_agree(s->comm, rc, e);
+  return rc ? rc : shake_hands(s, e);
+}
+
+/* The largest cache, in tokens, with which every rank stays below rank 0's limit; at least one block. */
+static size_t largest_room(const mt_session *s, mt_model_options *opt, mt_err *e) {
+  mt_weights *w = NULL;
+  mt_model_config cfg;
+  if (mt_model_open(s->path, &w, &cfg, e)) return MT_KV_BLOCK; /* loading will say why */
+  uint64_t tokens = cfg.context;
+  opt->kv_tokens = 0;
+  for (int r = 0; r < mt_comm_size(s->comm); r++) {
+    mt_model_memory p;
+    if (mt_model_predict(&cfg, w, (uint32_t)mt_comm_size(s->comm), (uint32_t)r, opt, &p, e)) break;
+    uint64_t left = s->memory_limit > p.total ? s->memory_limit - p.total : 0;
+    if (p.kv_per_token && left / p.kv_per_token < tokens) tokens = left / p.kv_per_token;
+  }
+  mt_model_config_free(&cfg);
+  mt_weights_close(w);
+  tokens = tokens / MT_KV_BLOCK * MT_KV_BLOCK;
+  return tokens ? (size_t)tokens : MT_KV_BLOCK;
+}
+
+int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
+  rc = mt_comm_agree(s->comm, rc, e);
+  if (rc) return rc;
+  size_t chunk = mt_opt_is_set(s->opt, "chunk") ? (size_t)mt_opt_int(s->opt, "chunk") : room.chunk;
+  if (!chunk) chunk = DEFAULT_CHUNK;
+  mt_model_options opt = {.kernels = s->kn,
+                          .kv_type = MT_KV_F16,
+                          .kv_tokens = room.tokens,
+                          .max_seqs = room.seqs,
+                          .max_rows = chunk > room.seqs ? chunk : room.seqs,
+                          .max_memory_bytes = s->memory_limit};
+  const char *kv = mt_opt_string(s->opt, "kv-type");
+  if (!strcmp(kv, "f32")) opt.kv_type = MT_KV_F32;
+  if (!strcmp(kv, "q8")) opt.kv_type = MT_KV_Q8;
+  if (mt_opt_is_set(s->opt, "ctx")) opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
+  if (s->root && !opt.kv_tokens) opt.kv_tokens = largest_room(s, &opt, e);
+  uint64_t t = mt_clock_ns();
+  rc = mt_model_load(&s->model, s->comm, s->team, s->path, &opt, e);
+  if (rc) return rc;
+  mt_log(MT_LOG_INFO, "loaded in %.2f s, %.1f MiB read here", (double)(mt_clock_ns() - t) * 1e-9,
+         (double)mt_model_file_bytes_read(s->model) / 1048576.0);
+  return mt_comm_agree(s->comm, mt_engine_new(&s->engine, s->model, chunk, e), e);
+}
+
+/* A step that fails by its numbers fails on every rank alike. Anything else is this rank's own: the others wait for it
+ * in a collective, and only ending the job lets them go. */
+int mt_session_follow(mt_session *s, mt_err *e) {
+  int rc = s->root ? mt_engine_stop(s->engine, e) : mt_engine_follow(s->engine, e);
+  if (!rc || rc == MT_ENUMERIC) return rc;
+  mt_log(MT_LOG_ERROR, "%s", e->msg);
+  mt_comm_abort(s->comm, mt_err_exit_status(rc));
+}
+
+int mt_session_close(mt_session *s, int rc, mt_err *e) {
+  /* A failure that every rank has is told once. Another rank's own failure is told by that rank. */
+  if (rc && (s->root || !s->comm)) mt_log(MT_LOG_ERROR, "%s", e->msg[0] ? e->msg : mt_err_name(rc));
+  mt_engine_free(s->engine);
+  mt_model_free(s->model);
+  mt_team_free(s->team);
+  mt_cpu_close(s->cpu);
+  mt_comm_close(s->comm);
+  free(s->path);
+  return mt_err_exit_status(rc);
+}
+
+int mt_write_all(const char *path, const void *data, size_t n, mt_err *e) {
+  FILE *f = strcmp(path, "-") ? fopen(path, "wb") : stdout;
+  if (!f) return mt_err_set(e, MT_EIO, "%s: cannot be opened for writing", path);
+  bool ok = fwrite(data, 1, n, f) == n && fflush(f) == 0;
+  if (f != stdout && fclose(f)) ok = false;
+  return ok ? MT_OK : mt_err_set(e, MT_EIO, "%s: writing failed", path);
+}
+
+int mt_print_json(mt_json *j, mt_err *e) {
+  mt_buf b = {0};
+  int rc = j && !mt_json_write(j, 0, &b) && !mt_buf_putc(&b, '\n') ? MT_OK
+                                                                  : mt_err_set(e, MT_ENOMEM, "no memory for JSON");
+  if (!rc) rc = mt_write_all("-", b.data, b.len, e);
+  mt_json_free(j);
+  mt_buf_free(&b);
+  return rc;
+}

@@ -1,0 +1,242 @@
+/* One table against another, by memcmp: what every instruction set must pass against ref. Also run on tables that this
+ * CPU lacks, through an emulation. */
+#ifndef MT_KERNEL_COMPARE_H
+#define MT_KERNEL_COMPARE_H
+
+#include "kernel_test.h"
+
+/* A way to cut K. */
+typedef struct cut {
+  size_t cols, k_begin;
+  size_t unit; /* width of the units; 0: one */
+} cut;
+
+/* Tails, units that cut blocks (24, 80), borders inside blocks and super-blocks, several chains. */
+static const cut CUTS[] = {{256, 0, 0},     {1, 0, 0},     {37, 13, 0},      {144, 24, 24}, {400, 240, 80},
+                           {640, 128, 128}, {300, 7, 300}, {1000, 300, 600}, {96, 250, 1},  {520, 520, 260}};
+static const size_t ROW_COUNTS[] = {1, 5, 16, 17, 40};
+
+enum { MAX_TOKENS = 9, PAD = 5 };
+
+static inline size_t cut_units(const cut *c, uint32_t *unit) {
+  size_t n = 0, width = c->unit ? c->unit : c->cols;
+  unit[0] = 0;
+  while (unit[n] < c->cols) {
+    size_t next = unit[n] + width < c->cols ? unit[n] + width : c->cols;
+    unit[++n] = (uint32_t)next;
+  }
+  return n;
+}
+
+/* Rows of very different sizes; `special` puts a NaN and an infinity into some. */
+static inline void fill_x(rng *r, float *x, size_t n, bool special) {
+  float size = ldexpf(1, (int)below(r, 40) - 20);
+  if (below(r, 6) == 0) size = 0;
+  if (below(r, 8) == 0) size = ldexpf(1, -140);
+  if (below(r, 8) == 0) size = ldexpf(1, 60);
+  for (size_t i = 0; i < n; i++) x[i] = normalish(r) * size;
+  if (special && n > 3) {
+    x[below(r, n)] = NAN;
+    x[below(r, n)] = -INFINITY;
+  }
+}
+
+static inline bool same_acts(const mt_act *a, const mt_act *b, size_t begin, size_t end) {
+  bool ok = true;
+  for (size_t t = begin; t < end && a->n_blocks; t++) {
+    size_t q = t * a->q_stride, n = a->n_blocks * a->block_slots, s = t * a->n_blocks;
+    ok = ok && !memcmp(a->q + q, b->q + q, n * 2) && !memcmp(a->hi + q, b->hi + q, n) &&
+         !memcmp(a->lo + q, b->lo + q, n) && same_floats(a->scale + s, b->scale + s, a->n_blocks) &&
+         !memcmp(a->sum + s, b->sum + s, a->n_blocks * 4);
+  }
+  return ok;
+}
+
+static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref, const weight *w,
+                                    const float *x, size_t ld_x, size_t n_tokens) {
+  const mt_matrix *m = &w->m;
+  size_t ld = m->rows + PAD, n = n_tokens * ld, skip = n_tokens > 4 ? 1 : 0;
+  float *out = malloc(2 * n * sizeof *out);
+  int64_t *acc = malloc(2 * n * sizeof *acc);
+  int exp[MAX_TOKENS];
+  mt_act a = {0}, b = {0};
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld_x, n_tokens, NULL), 0);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&b, m, x, ld_x, n_tokens, NULL), 0);
+  kn->quantize(&a, m, 0, n_tokens);
+  ref->quantize(&b, m, 0, n_tokens);
+  CU_ASSERT(same_acts(&a, &b, 0, n_tokens));
+  for (size_t i = 0; i < 2 * n; i++) {
+    out[i] = 7;
+    acc[i] = (int64_t)(i % n) - 40;
+  }
+  for (size_t t = 0; t < n_tokens; t++) exp[t] = t == 3 ? 2000 : (int)t * 7 - 40;
+  kn->gemm(m, 0, m->n_panels, &a, skip, n_tokens, out, ld);
+  ref->gemm(m, 0, m->n_panels, &b, skip, n_tokens, out + n, ld);
+  CU_ASSERT(same_floats(out, out + n, n));
+  int f = kn->gemm_units(m, 0, m->n_panels, &a, skip, n_tokens, exp, acc, ld);
+  int g = ref->gemm_units(m, 0, m->n_panels, &b, skip, n_tokens, exp, acc + n, ld);
+  CU_ASSERT_EQUAL(f, g);
+  CU_ASSERT(!memcmp(acc, acc + n, n * sizeof *acc));
+  mt_act_free(&a);
+  mt_act_free(&b);
+  free(out);
+  free(acc);
+}
+
+static inline void compare_gemm(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  static const int SCALES[][2] = {{8, 16}, {0, 0}, {28, 30}};
+  uint32_t unit[1100];
+  size_t round = 0;
+  for (size_t i = 0; i < N_WEIGHT_TYPES; i++)
+    for (size_t c = 0; c < sizeof CUTS / sizeof CUTS[0]; c++)
+      for (size_t k = 0; k < 3; k++, round++) {
+        const int *e = SCALES[k];
+        size_t rows = ROW_COUNTS[round % (sizeof ROW_COUNTS / sizeof ROW_COUNTS[0])];
+        size_t n_tokens = 1 + round % MAX_TOKENS, ld = CUTS[c].cols + 3;
+        weight w = {0};
+        weight_new(&w, r, ref, WEIGHT_TYPES[i], rows, CUTS[c].cols, CUTS[c].k_begin, unit,
+                   cut_units(&CUTS[c], unit), e[0], e[1]);
+        float *x = malloc((n_tokens * ld + 1) * sizeof *x);
+        for (size_t t = 0; t < n_tokens; t++)
+          fill_x(r, x + 1 + t * ld, ld, round % 11 == 0 && t == 2);
+        compare_products(kn, ref, &w, x + 1, ld, n_tokens);
+        free(x);
+        weight_free(&w);
+      }
+}
+
+/* Numbers of every kind: tiny, huge, exact halves, special. */
+static inline float any_float(rng *r) {
+  switch (below(r, 12)) {
+    case 0: return ldexpf(normalish(r), (int)below(r, 250) - 125);
+    case 1: return (float)(int)below(r, 200) - 100 + 0.5f;
+    case 2: return below(r, 2) ? 0.0f : -0.0f;
+    case 3: return 104 * (normalish(r) > 0 ? 1.0f : -1.0f) + normalish(r);
+    case 4: return ldexpf(normalish(r), -140);
+    case 5: return below(r, 20) ? normalish(r) : below(r, 2) ? INFINITY : -INFINITY;
+    case 6: return below(r, 20) ? normalish(r) : NAN;
+    default: return normalish(r) * 20;
+  }
+}
+
+static inline void compare_rows(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { MAX = 100 };
+  float x[MAX], y[MAX], a[MAX], b[MAX];
+  for (size_t round = 0; round < 400; round++) {
+    size_t n = 1 + round % (MAX - 1), even = n / 2 * 2;
+    for (size_t i = 0; i < n; i++) {
+      x[i] = round % 2 ? any_float(r) : normalish(r);
+      y[i] = round % 4 > 1 ? any_float(r) : normalish(r);
+    }
+    float s = kn->sum_squares(x, n), t = ref->sum_squares(x, n);
+    CU_ASSERT(same_floats(&s, &t, 1));
+    for (int op = 0; op < 8; op++) {
+      const mt_kernels *k[2] = {kn, ref};
+      float *out[2] = {a, b}, mean[2] = {0, 0};
+      for (int v = 0; v < 2; v++) {
+        for (size_t i = 0; i < MAX; i++) out[v][i] = i < n && op >= 4 ? x[i] : 3;
+        switch (op) {
+          case 0: mean[v] = k[v]->rmsnorm(x, round % 3 ? y : NULL, n, 1e-5f, out[v]); break;
+          case 1: k[v]->silu_mul(x, y, n, out[v]); break;
+          case 2: k[v]->gelu_mul(x, y, n, out[v]); break;
+          case 3: k[v]->exp(x, n, out[v]); break;
+          case 4: k[v]->add(out[v], y, n); break;
+          case 5: k[v]->scale(out[v], y[0], n); break;
+          case 6: k[v]->rope(out[v], y, x, even); break;
+          default: k[v]->silu_mul(out[v], y, n, out[v]); break; /* in place */
+        }
+      }
+      CU_ASSERT(same_floats(a, b, MAX));
+      CU_ASSERT(same_floats(&mean[0], &mean[1], 1));
+    }
+  }
+}
+
+/* ---- attention ------------------------------------------------------------------------------------------------- */
+
+enum { MAX_BLOCKS = MT_ATTN_SEGMENT / MT_KV_BLOCK, MAX_DIM = 256 };
+
+/* The blocks of one segment. */
+typedef struct cache {
+  mt_kv_type type;
+  size_t head_dim, bytes;
+  uint8_t *mem;
+  const void *k[MAX_BLOCKS], *v[MAX_BLOCKS];
+} cache;
+
+static inline void cache_new(cache *c, mt_kv_type type, size_t head_dim) {
+  *c = (cache){.type = type, .head_dim = head_dim, .bytes = mt_kv_k_bytes(type, head_dim)};
+  CU_ASSERT_EQUAL(c->bytes % 64, 0);
+  c->mem = mt_pages_alloc(2 * MAX_BLOCKS * c->bytes);
+  CU_ASSERT_PTR_NOT_NULL_FATAL(c->mem);
+  for (size_t b = 0; b < MAX_BLOCKS; b++) {
+    c->k[b] = c->mem + 2 * b * c->bytes;
+    c->v[b] = c->mem + (2 * b + 1) * c->bytes;
+  }
+}
+
+static inline void cache_free(cache *c) {
+  mt_pages_free(c->mem, 2 * MAX_BLOCKS * c->bytes);
+}
+
+static inline void cache_store(cache *c, const mt_kernels *kn, size_t j, const float *k,
+                               const float *v) {
+  size_t b = j / MT_KV_BLOCK;
+  kn->kv_store(c->type, c->head_dim, (void *)(uintptr_t)c->k[b], (void *)(uintptr_t)c->v[b],
+               j % MT_KV_BLOCK, k, v);
+}
+
+static inline void compare_attention_case(const mt_kernels *kn, const mt_kernels *ref, rng *r,
+                                          mt_kv_type type, size_t head_dim, size_t n, bool special) {
+  cache c, d;
+  cache_new(&c, type, head_dim);
+  cache_new(&d, type, head_dim);
+  float q[MAX_DIM], k[MAX_DIM], v[MAX_DIM];
+  for (size_t j = 0; j < n; j++) {
+    for (size_t i = 0; i < head_dim; i++) {
+      k[i] = special && j % 7 == 3 ? any_float(r) : normalish(r);
+      v[i] = special && j % 5 == 3 ? any_float(r) : normalish(r);
+    }
+    cache_store(&c, kn, j, k, v);
+    cache_store(&d, ref, j, k, v);
+  }
+  CU_ASSERT(!memcmp(c.mem, d.mem, 2 * MAX_BLOCKS * c.bytes));
+  for (size_t i = 0; i < head_dim; i++) q[i] = normalish(r) * 3;
+  static float probs[2][MT_ATTN_SEGMENT], acc[4][MAX_DIM], out[2][MAX_DIM];
+  size_t mid = n / 3 + 1 < n ? n / 3 + 1 : n;
+  mt_attn_part part[2][2];
+  for (int t = 0; t < 2; t++) {
+    const mt_kernels *kt = t ? ref : kn;
+    for (int i = 0; i < 2; i++) part[t][i].acc = acc[2 * t + i];
+    kt->attend(type, head_dim, q, 0.25f, d.k, d.v, 0, mid, &part[t][0], probs[t]);
+    size_t lo = mid < n ? mid : 0;
+    kt->attend(type, head_dim, q, 0.25f, d.k, d.v, lo, n, &part[t][1], NULL);
+  }
+  CU_ASSERT(same_floats(probs[0], probs[1], mid));
+  for (int i = 0; i < 2; i++) {
+    CU_ASSERT(same_floats(&part[0][i].max, &part[1][i].max, 1));
+    CU_ASSERT(same_floats(&part[0][i].sum, &part[1][i].sum, 1));
+    CU_ASSERT(same_floats(part[0][i].acc, part[1][i].acc, head_dim));
+  }
+  kn->attend_merge(head_dim, &part[0][0], &part[0][1]);
+  ref->attend_merge(head_dim, &part[1][0], &part[1][1]);
+  kn->attend_finish(head_dim, &part[0][0], out[0]);
+  ref->attend_finish(head_dim, &part[1][0], out[1]);
+  CU_ASSERT(same_floats(&part[0][0].sum, &part[1][0].sum, 1));
+  CU_ASSERT(same_floats(part[0][0].acc, part[1][0].acc, head_dim));
+  CU_ASSERT(same_floats(out[0], out[1], head_dim));
+  cache_free(&c);
+  cache_free(&d);
+}
+
+static inline void compare_attention(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  static const size_t DIMS[] = {1, 8, 12, 24, 40, 64, 80, 128, 200};
+  static const size_t COUNTS[] = {1, 2, 15, 16, 17, 64, 65, 130, 511, 512};
+  static const mt_kv_type TYPES[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
+  for (size_t t = 0; t < 3; t++)
+    for (size_t d = 0; d < sizeof DIMS / sizeof DIMS[0]; d++)
+      for (size_t n = 0; n < sizeof COUNTS / sizeof COUNTS[0]; n++)
+        compare_attention_case(kn, ref, r, TYPES[t], DIMS[d], COUNTS[n], (n + d) % 3 == 0);
+}
+
+#endif

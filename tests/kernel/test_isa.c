@@ -1,0 +1,62 @@
+/* Every exact table that this CPU can run against ref, by memcmp, and the numeric self-test. */
+#include "compare.h"
+
+static void each_table(void (*fn)(const mt_kernels *, const mt_kernels *, rng *)) {
+  rng r = {.seed = mt_test_seed()};
+  for (const char *const *name = mt_kernels_names(); *name; name++) {
+    if (!strcmp(*name, "ref")) continue;
+    printf("%s against ref\n", *name);
+    fn(kernels(*name), kernels("ref"), &r);
+  }
+  CU_ASSERT_STRING_EQUAL(kernels("ref")->isa, "ref");
+}
+
+static void test_gemm(void) {
+  each_table(compare_gemm);
+}
+static void test_rows(void) {
+  each_table(compare_rows);
+}
+static void test_attention(void) {
+  each_table(compare_attention);
+}
+
+static void test_self_test(void) {
+  uint64_t ref = mt_kernels_self_test(kernels("ref"));
+  CU_ASSERT_NOT_EQUAL(ref, MT_HASH_INIT);
+  for (const char *const *name = mt_kernels_names(); *name; name++)
+    CU_ASSERT_EQUAL(mt_kernels_self_test(kernels(*name)), ref);
+}
+
+/* A table with one kernel changed must not pass the self-test as ref does. */
+static void scale_wrong(float *x, float a, size_t n) {
+  for (size_t i = 0; i < n; i++) x[i] *= a + 1e-7f;
+}
+static void test_self_test_sees(void) {
+  mt_kernels broken = *kernels("ref");
+  broken.scale = scale_wrong;
+  CU_ASSERT_NOT_EQUAL(mt_kernels_self_test(&broken), mt_kernels_self_test(kernels("ref")));
+}
+
+static void test_get(void) {
+  const mt_kernels *kn = NULL;
+  mt_err e = {0};
+  CU_ASSERT_EQUAL(mt_kernels_get("sse9", &kn, &e), MT_EUNSUPPORTED);
+  CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, "sse9"));
+  unsetenv("MUTIRAO_ISA");
+  CU_ASSERT_EQUAL(mt_kernels_get(NULL, &kn, &e), 0);
+  CU_ASSERT_STRING_EQUAL(kn->isa, mt_kernels_names()[0]);
+  setenv("MUTIRAO_ISA", "ref", 1);
+  CU_ASSERT_EQUAL(mt_kernels_get("auto", &kn, &e), 0);
+  CU_ASSERT_STRING_EQUAL(kn->isa, "ref");
+  setenv("MUTIRAO_ISA", "nonsense", 1);
+  CU_ASSERT_EQUAL(mt_kernels_get(NULL, &kn, &e), MT_EUNSUPPORTED);
+  CU_ASSERT_EQUAL(mt_kernels_get(mt_kernels_names()[0], &kn, &e), 0);
+  unsetenv("MUTIRAO_ISA");
+  CU_ASSERT_EQUAL(mt_kernels_get("openblas", &kn, &e), 0);
+  CU_ASSERT_FALSE(kn->exact);
+}
+
+MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"rows", test_rows},
+             {"attention", test_attention}, {"self-test", test_self_test},
+             {"self-test sees a change", test_self_test_sees}, {"get", test_get})
