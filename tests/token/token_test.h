@@ -164,4 +164,32 @@ out:
   return ok;
 }
 
+static inline void check_vectors(const mt_tokenizer *t, const char *name) {
+  char rest[256], path[4096];
+  mt_buf file = {0};
+  size_t cases = 0, bad = 0;
+  snprintf(rest, sizeof rest, "%s.jsonl", name);
+  if (!find_data(rest, path, sizeof path) || mt_buf_read_file(&file, path, 1 << 26, NULL)) {
+    printf("%s: skipped, no vectors\n", name);
+    return;
+  }
+  for (char *line = file.data, *end; line && *line; line = end) {
+    end = strchr(line, '\n');
+    size_t n = end ? (size_t)(end - line) : strlen(line);
+    if (end) end++;
+    mt_json *c = NULL;
+    CU_ASSERT_EQUAL_FATAL(mt_json_parse(&c, line, n, name, NULL), MT_OK);
+    cases++;
+    if (!check_case(t, c)) {
+      bad++;
+      printf("%s: case %s differs\n", name, mt_json_string(mt_json_get(c, "id"), NULL));
+    }
+    mt_json_free(c);
+  }
+  printf("%s: %zu of %zu cases hold\n", name, cases - bad, cases);
+  CU_ASSERT_EQUAL(bad, 0);
+  CU_ASSERT(cases > 400);
+  mt_buf_free(&file);
+}
+
 #endif
