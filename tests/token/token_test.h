@@ -136,6 +136,11 @@ static inline bool decodes(const mt_tokenizer *t, const mt_ids *ids, size_t n, b
   return ok;
 }
 
+/* Set where a file counts other tokens as special than the vectors' tokenizer does: only plain ids and their text are
+ * compared then. */
+static bool only_ids;
+static const char *but_for; /* id of a case that cannot hold then */
+
 static inline bool check_case(const mt_tokenizer *t, const mt_json *c) {
   size_t n, len;
   const char *s = mt_json_string(mt_json_get(c, "text"), &n);
@@ -144,7 +149,7 @@ static inline bool check_case(const mt_tokenizer *t, const mt_json *c) {
   bool ok = true;
   if (s) {
     ok = encodes(t, s, n, MT_ENCODE_PARSE_SPECIAL, mt_json_get(c, "ids"));
-    ok = ok && encodes(t, s, n, 0, plain ? plain : mt_json_get(c, "ids"));
+    ok = ok && (only_ids || encodes(t, s, n, 0, plain ? plain : mt_json_get(c, "ids")));
     if (!prefixes) ok = ok && encodes_special(t, s, n, c);
   }
   bool no_text = mt_json_get(c, "decoded") && !mt_json_is(mt_json_get(c, "decoded"), MT_JSON_STRING);
@@ -154,7 +159,7 @@ static inline bool check_case(const mt_tokenizer *t, const mt_json *c) {
   if (d) ok = ok && decodes(t, &ids, ids.n, false, d, len);
   size_t skip_len = len;
   const char *skip = mt_json_string(mt_json_get(c, "decoded_skip"), &skip_len);
-  if (!prefixes) ok = ok && decodes(t, &ids, ids.n, true, skip ? skip : d, skip ? skip_len : len);
+  if (!prefixes && !only_ids) ok = ok && decodes(t, &ids, ids.n, true, skip ? skip : d, skip ? skip_len : len);
   for (size_t k = 0; k < mt_json_len(prefixes); k++) {
     d = mt_json_string(mt_json_at(prefixes, k), &len);
     ok = ok && decodes(t, &ids, k, false, d, len);
@@ -179,10 +184,11 @@ static inline void check_vectors(const mt_tokenizer *t, const char *name) {
     if (end) end++;
     mt_json *c = NULL;
     CU_ASSERT_EQUAL_FATAL(mt_json_parse(&c, line, n, name, NULL), MT_OK);
+    const char *id = mt_json_string(mt_json_get(c, "id"), NULL);
     cases++;
-    if (!check_case(t, c)) {
+    if (!(but_for && !strcmp(id, but_for)) && !check_case(t, c)) {
       bad++;
-      printf("%s: case %s differs\n", name, mt_json_string(mt_json_get(c, "id"), NULL));
+      printf("%s: case %s differs\n", name, id);
     }
     mt_json_free(c);
   }
