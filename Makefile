@@ -62,6 +62,7 @@ $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
+$(BUILD)/obj/kernel/avx512/gemm_vnni.o: EXTRA = $(ISA_avx512) -mavx512vnni
 $(BUILD)/obj/kernel/openblas%.o: EXTRA = $(BLAS_CFLAGS)
 $(BUILD)/obj/gen/%.o: WARN :=
 
@@ -92,6 +93,9 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS)
+
+# The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
 tests: $(TEST_BIN)

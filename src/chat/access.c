@@ -105,6 +105,28 @@ static val slice_str(rt *r, const str *s, int64_t from, int64_t to, int64_t step
   return sb_val(&b);
 }
 
+/* from + n·step for printing a range, which never overflows as long as it matters. */
+static int64_t walk(int64_t from, int64_t n, int64_t step) {
+  return (int64_t)((uint64_t)from + (uint64_t)n * (uint64_t)step);
+}
+
+static val slice_list(rt *r, val v, int64_t from, int64_t to, int64_t step) {
+  const list *l = v.u.l;
+  list *out = arena_alloc(&r->mem, 1, sizeof *out);
+  *out = (list){.form = l->form, .start = walk(l->start, from, l->step), .stop = walk(l->start, to, l->step)};
+  out->step = walk(0, l->step, step);
+  if (step == 1) { /* shares the elements */
+    out->n = from < to ? (size_t)(to - from) : 0;
+    out->v = out->n ? l->v + from : NULL;
+  } else {
+    vec some = {.r = r};
+    for (int64_t i = from; step > 0 ? i < to : i > to; i += step) vec_push(&some, l->v[i]);
+    out->n = some.n;
+    out->v = some.v;
+  }
+  return (val){.kind = V_LIST, .origin = v.origin, .u.l = out};
+}
+
 val get_slice(rt *r, val v, val from, val to, val step) {
   if (v.kind == V_UNDEF) fail_undefined(r, v);
   bool sliceable = v.kind == V_STR || (v.kind == V_LIST && v.u.l->form <= LIST_RANGE);
@@ -116,13 +138,7 @@ val get_slice(rt *r, val v, val from, val to, val step) {
   int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? n : n - 1;
   int64_t a = bound(r, from, n, lowest, highest, by > 0 ? 0 : n - 1), z = bound(r, to, n, lowest, highest, by > 0 ? n : -1);
   if (v.kind == V_STR) return slice_str(r, v.u.s, a, z, by);
-  vec out = {.r = r};
-  if (by == 1) { /* shares the elements */
-    size_t count = a < z ? (size_t)(z - a) : 0;
-    return val_list(r, v.u.l->v ? v.u.l->v + (count ? a : 0) : NULL, count, v.u.l->form, v.origin);
-  }
-  for (int64_t i = a; by > 0 ? i < z : i > z; i += by) vec_push(&out, v.u.l->v[i]);
-  return vec_list(&out, v.u.l->form, v.origin);
+  return slice_list(r, v, a, z, by);
 }
 
 /* One step of a path: a number is an index. */
@@ -138,15 +154,19 @@ static val path_step(rt *r, val v, const str *part) {
   return get_attr_named(r, v, part);
 }
 
-val get_path(rt *r, val v, val path) {
-  if (path.kind == V_INT) return get_item(r, v, path);
+static val or_default(val v, val otherwise) {
+  return v.kind == V_UNDEF && otherwise.kind != V_MISSING && otherwise.kind != V_NONE ? otherwise : v;
+}
+
+val get_path(rt *r, val v, val path, val otherwise) {
+  if (path.kind == V_INT) return or_default(get_item(r, v, path), otherwise);
   if (path.kind != V_STR) fail(r, "an attribute's name must be a string or integer, not %s", val_type_name(path));
   const str *s = path.u.s;
   for (size_t from = 0; from <= s->len;) {
     const char *dot = memchr(s->p + from, '.', s->len - from);
     size_t to = dot ? (size_t)(dot - s->p) : s->len;
     str part = {.p = s->p + from, .len = to - from};
-    v = path_step(r, v, &part);
+    v = or_default(path_step(r, v, &part), otherwise);
     from = to + 1;
   }
   return v;

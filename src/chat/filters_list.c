@@ -67,7 +67,7 @@ static val fold(rt *r, val v, bool case_sensitive) {
 
 static val item_key(rt *r, val v, val attribute, bool case_sensitive) {
   bool has = attribute.kind != V_MISSING && attribute.kind != V_NONE;
-  return fold(r, has ? get_path(r, v, attribute) : v, case_sensitive);
+  return fold(r, has ? get_path(r, v, attribute, (val){.kind = V_MISSING}) : v, case_sensitive);
 }
 
 /* sort takes several attributes, "a,b": the key is then a tuple. */
@@ -158,7 +158,7 @@ static val join(rt *r, val v, const args *a) {
   const str *sep = val_to_str(r, arg_or(a, 0, "d", val_cstr(r, "")));
   if (attribute.kind == V_MISSING || attribute.kind == V_NONE) return text_join(r, l, sep, false);
   val *parts = val_array(r, l->n);
-  for (size_t i = 0; i < l->n; i++) parts[i] = get_path(r, l->v[i], attribute);
+  for (size_t i = 0; i < l->n; i++) parts[i] = get_path(r, l->v[i], attribute, (val){.kind = V_MISSING});
   return text_join(r, val_list(r, parts, l->n, LIST_LIST, v.origin).u.l, sep, false);
 }
 
@@ -213,10 +213,7 @@ static args rest_of(const args *a, size_t from) {
 static val map_attribute(rt *r, const list *l, const args *a, int origin) {
   val attribute = arg_get(a, SIZE_MAX, "attribute"), otherwise = arg_get(a, SIZE_MAX, "default");
   val *out = val_array(r, l->n);
-  for (size_t i = 0; i < l->n; i++) {
-    out[i] = get_path(r, l->v[i], attribute);
-    if (out[i].kind == V_UNDEF && otherwise.kind != V_MISSING) out[i] = otherwise;
-  }
+  for (size_t i = 0; i < l->n; i++) out[i] = get_path(r, l->v[i], attribute, otherwise);
   return val_list(r, out, l->n, LIST_LIST, origin);
 }
 
@@ -248,7 +245,7 @@ static val keep_if(rt *r, val v, const args *a, size_t at, bool wanted) {
   args rest = rest_of(a, at + 1);
   vec out = {.r = r};
   for (size_t i = 0; i < l->n; i++) {
-    val x = at ? get_path(r, l->v[i], a->pos[0]) : l->v[i];
+    val x = at ? get_path(r, l->v[i], a->pos[0], (val){.kind = V_MISSING}) : l->v[i];
     if ((t ? call_test(r, t, x, &rest) : val_truth(r, x)) == wanted) vec_push(&out, l->v[i]);
   }
   return vec_list(&out, LIST_LIST, v.origin);

@@ -166,7 +166,7 @@ static spec percent_spec(rt *r, const str *f, size_t *i) {
 
 val format_percent(rt *r, const str *f, val arg) {
   val one[1] = {arg};
-  list single = {LIST_TUPLE, 1, one};
+  list single = {.form = LIST_TUPLE, .n = 1, .v = one};
   const list *l = arg.kind == V_LIST && arg.u.l->form == LIST_TUPLE ? arg.u.l : &single;
   size_t used = 0;
   bool by_key = false;
@@ -277,7 +277,7 @@ static val field_value(rt *r, const str *f, size_t i, size_t end, const args *a,
     size_t start = i;
     while (i < end && f->p[i] != ']' && (is_item || (f->p[i] != '.' && f->p[i] != '['))) i++;
     if (i == start || (is_item && i >= end)) fail(r, "format: a field is malformed");
-    v = get_path(r, v, val_slice(r, f, start, i));
+    v = get_path(r, v, val_slice(r, f, start, i), (val){.kind = V_MISSING});
     i += is_item;
   }
   return v;

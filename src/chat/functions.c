@@ -21,7 +21,9 @@ static val range_fn(rt *r, const args *a) {
     vec_push(&out, val_int(i, origin));
     if (__builtin_add_overflow(i, step, &i)) break;
   }
-  return vec_list(&out, LIST_RANGE, origin);
+  list *l = arena_alloc(&r->mem, 1, sizeof *l);
+  *l = (list){LIST_RANGE, out.n, out.v, from, to, step};
+  return (val){.kind = V_LIST, .origin = (uint8_t)origin, .u.l = l};
 }
 
 static val key_of(rt *r, const kwarg *k) { return val_slice(r, k->name, 0, k->name->len); }

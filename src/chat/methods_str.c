@@ -26,15 +26,7 @@ static val capitalize(rt *r, val s, const args *a) {
 
 static val swapcase(rt *r, val v, const args *a) {
   (void)a;
-  const str *s = v.u.s;
-  sb b = sb_new(r);
-  for (size_t i = 0, next; i < s->len; i = next) {
-    unsigned f = uni_flags(uni_at(s->p, s->len, i, &next));
-    const str *one = str_slice(r, s, i, next);
-    val swapped = text_map_case(r, one, f & UNI_UPPER ? UNI_TO_LOWER : UNI_TO_UPPER);
-    sb_str(&b, f & (UNI_UPPER | UNI_LOWER | UNI_TITLE) ? swapped.u.s : one);
-  }
-  return sb_val(&b);
+  return text_swapcase(r, v.u.s);
 }
 
 static val strip(rt *r, val s, const args *a) {
@@ -81,7 +73,7 @@ static val affix(rt *r, val v, const args *a, bool at_end) {
   val what = arg_get(a, 0, "prefix"), *one = val_array(r, 1);
   if (what.kind == V_UNDEF) fail_undefined(r, what);
   *one = what;
-  list single = {LIST_TUPLE, 1, one};
+  list single = {.form = LIST_TUPLE, .n = 1, .v = one};
   const list *l = what.kind == V_LIST && what.u.l->form == LIST_TUPLE ? what.u.l : &single;
   bool found = false, open = window(r, v.u.s, a, 1, &from, &to);
   for (size_t i = 0; i < l->n; i++) {

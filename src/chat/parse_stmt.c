@@ -322,7 +322,7 @@ static void statements(parser *p, node_list *out, const char *const *ends) {
       if (is_one_of(p, ends)) break;
       statement(p, out);
     } else if (ends) {
-      p->t->trap.line = opened->line;
+      p->t->trap.line = opened[-1].line; /* of the tag that opened it */
       const char *last = *ends;
       for (const char *const *e = ends; *e; e++)
         if (!strncmp(*e, "end", 3)) last = *e;

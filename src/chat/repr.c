@@ -67,12 +67,11 @@ static void put_list(sb *b, val v) {
   const list *l = v.u.l;
   sb_puts(b, open[l->form], v.origin);
   if (l->form == LIST_RANGE) {
-    int64_t step = l->n > 1 ? l->v[1].u.i - l->v[0].u.i : 1, from = l->n ? l->v[0].u.i : 0;
     char text[80];
-    snprintf(text, sizeof text, "%lld, %lld", (long long)from, (long long)(from + step * (int64_t)l->n));
+    snprintf(text, sizeof text, "%lld, %lld", (long long)l->start, (long long)l->stop);
     sb_puts(b, text, v.origin);
-    if (step != 1) {
-      snprintf(text, sizeof text, ", %lld", (long long)step);
+    if (l->step != 1) {
+      snprintf(text, sizeof text, ", %lld", (long long)l->step);
       sb_puts(b, text, v.origin);
     }
   } else {

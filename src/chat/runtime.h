@@ -73,6 +73,7 @@ struct list {
   int form;
   size_t n;
   const val *v;
+  int64_t start, stop, step; /* LIST_RANGE, for printing */
 };
 struct dict {
   size_t n;
@@ -228,6 +229,7 @@ val format_braces(rt *r, const str *fmt, const struct args *a);
 
 val text_map_case(rt *r, const str *s, int how);
 val text_title(rt *r, const str *s);      /* as str.title */
+val text_swapcase(rt *r, const str *s);
 val text_capitalize(rt *r, const str *s);
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
 val text_strip(rt *r, const str *s, const str *chars, int sides); /* chars NULL: white space */
@@ -247,8 +249,8 @@ val get_attr(rt *r, val v, const sym *name);
 val get_attr_named(rt *r, val v, const str *name); /* item first, then attribute, as Jinja's getitem */
 val get_item(rt *r, val v, val key);
 val get_slice(rt *r, val v, val from, val to, val step);
-/* "a.b.0" in turn. */
-val get_path(rt *r, val v, val path);
+/* "a.b.0" in turn; what is undefined on the way becomes `otherwise`, unless that is none or missing. */
+val get_path(rt *r, val v, val path, val otherwise);
 
 /* ---- calls ------------------------------------------------------------------------------------------------------------ */
 

@@ -64,6 +64,17 @@ val text_capitalize(rt *r, const str *s) {
   return sb_val(&b);
 }
 
+val text_swapcase(rt *r, const str *s) {
+  sb b = sb_new(r);
+  for (size_t i = 0, next; i < s->len; i = next) {
+    uint32_t cp = uni_at(s->p, s->len, i, &next);
+    unsigned f = uni_flags(cp);
+    if (f & (UNI_UPPER | UNI_LOWER)) put_case(&b, s, i, next, cp, f & UNI_UPPER ? UNI_TO_LOWER : UNI_TO_UPPER);
+    else sb_part(&b, s, i, next);
+  }
+  return sb_val(&b);
+}
+
 static bool is_in(const str *set, uint32_t cp) {
   if (!set) return uni_is_space(cp);
   for (size_t i = 0; i < set->len;)

@@ -60,7 +60,7 @@ val *val_array(rt *r, size_t n) {
 
 val val_list(rt *r, const val *v, size_t n, int form, int origin) {
   list *l = arena_alloc(&r->mem, 1, sizeof *l);
-  *l = (list){form, n, v};
+  *l = (list){.form = form, .n = n, .v = v};
   return (val){.kind = V_LIST, .origin = (uint8_t)origin, .u.l = l};
 }
 
@@ -228,7 +228,7 @@ static const list *characters(rt *r, const str *s) {
 }
 
 const list *val_items(rt *r, val v) {
-  static const list nothing = {LIST_LIST, 0, NULL};
+  static const list nothing = {.form = LIST_LIST};
   if (v.kind == V_LIST) return v.u.l;
   if (v.kind == V_UNDEF) return &nothing;
   if (v.kind == V_STR) return characters(r, v.u.s);
@@ -254,6 +254,8 @@ bool val_contains(rt *r, val container, val item) {
     if (item.kind != V_STR) fail(r, "'in <string>' needs a string, not %s", val_type_name(item));
     return str_find(r, container.u.s, item.u.s, 0) != SIZE_MAX;
   }
+  if (container.kind == V_DICT && (item.kind == V_DICT || (item.kind == V_LIST && item.u.l->form != LIST_TUPLE)))
+    fail(r, "a %s cannot be a key", val_type_name(item));
   if (container.kind == V_DICT) return dict_get(r, container.u.d, item) != NULL;
   const list *l = val_items(r, container);
   for (size_t i = 0; i < l->n; i++)

@@ -17,7 +17,7 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
-/* By CPUID, since clang's __builtin_cpu_supports does not know the name. */
+/* Asked by hand: not every compiler's builtin knows its name. */
 static bool has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -37,6 +37,8 @@ static bool has_avx512vnni(void) {
 /* Best first. */
 static const candidate CANDIDATES[] = {
 #if defined(__x86_64__)
+    {&mt_kernels_avx512vnni, has_avx512vnni},
+    {&mt_kernels_avx512, has_avx512},
     {&mt_kernels_avx2, has_avx2},
 #endif
     {&mt_kernels_ref, always},

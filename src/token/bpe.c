@@ -1,12 +1,12 @@
 /* Byte-pair encoding of one pre-token (Sennrich et al., 2016): the pair of lowest rank is merged first, the leftmost
- * among equals, until no pair has a rank. Short words scan for the lowest rank; long ones keep a heap of candidates, so
- * that the time stays n log n. Words seen lately come from a cache. */
+ * among equals, until no pair has a rank. Short words scan for the lowest rank; long ones keep a winner tree over
+ * segments, so that the time stays n log n. Words seen lately come from a cache. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-enum { SHORT_WORD = 40, CACHE_BITS = 15, KEY_BYTES = 24, CACHE_IDS = 9, JOIN_BITS = 21 };
+enum { SHORT_WORD = 40, SEGMENT = 64, CACHE_BITS = 15, KEY_BYTES = 24, CACHE_IDS = 9, JOIN_BITS = 21 };
 
 /* ---- symbols and pairs --------------------------------------------------------------------------------------- */
 
@@ -95,64 +95,48 @@ static size_t merge_short(const mt_tokenizer *t, uint32_t *ids, size_t n) {
   return n;
 }
 
-static void sift_up(uint64_t *h, size_t i) {
-  uint64_t v = h[i];
-  for (; i && h[(i - 1) / 4] > v; i = (i - 1) / 4) h[i] = h[(i - 1) / 4];
-  h[i] = v;
-}
-
-static void sift_down(uint64_t *h, size_t n, size_t i) {
-  uint64_t v = h[i];
-  for (;;) {
-    size_t c = 4 * i + 1, end = c + 4 < n ? c + 4 : n, low = c;
-    if (c >= n) break;
-    for (size_t k = c + 1; k < end; k++)
-      if (h[k] < h[low]) low = k;
-    if (h[low] >= v) break;
-    h[i] = h[low];
-    i = low;
-  }
-  h[i] = v;
-}
-
-static int heap_push(mt_encoder *x, uint32_t rank, uint32_t at) {
-  if (rank == MT_TOKEN_NONE) return MT_OK;
-  if (x->n_heap == x->cap_heap) {
-    size_t cap = 2 * x->cap_heap;
-    uint64_t *p = mt_realloc(x->heap, cap, sizeof *p);
-    if (!p) return MT_ENOMEM;
-    x->heap = p;
-    x->cap_heap = cap;
-  }
-  x->heap[x->n_heap] = (uint64_t)rank << 32 | at;
-  sift_up(x->heap, x->n_heap++);
-  return MT_OK;
-}
-
-static uint64_t heap_pop(mt_encoder *x) {
-  uint64_t top = x->heap[0];
-  x->heap[0] = x->heap[--x->n_heap];
-  sift_down(x->heap, x->n_heap, 0);
-  return top;
-}
-
 static int reserve_symbols(mt_encoder *x, size_t n) {
   if (n <= x->cap_sym) return MT_OK;
   uint32_t **field[] = {&x->sym, &x->prev, &x->next, &x->rank};
-  size_t cap = n < 1024 ? 1024 : n + n / 2;
+  size_t cap = n < 1024 ? 1024 : n + n / 2, leaves = 1;
   for (size_t i = 0; i < 4; i++) {
     uint32_t *p = mt_realloc(*field[i], cap, sizeof *p);
     if (!p) return MT_ENOMEM;
     *field[i] = p;
   }
-  if (cap > x->cap_heap) {
-    uint64_t *h = mt_realloc(x->heap, cap, sizeof *h);
-    if (!h) return MT_ENOMEM;
-    x->heap = h;
-    x->cap_heap = cap;
+  while (leaves * SEGMENT < cap) leaves *= 2;
+  if (2 * leaves > x->cap_best) {
+    uint64_t *p = mt_realloc(x->best, 2 * leaves, sizeof *p);
+    if (!p) return MT_ENOMEM;
+    x->best = p;
+    x->cap_best = 2 * leaves;
   }
   x->cap_sym = cap;
   return MT_OK;
+}
+
+/* The lowest rank of a segment and the leftmost place that has it, as one number. */
+static uint64_t segment_best(const uint32_t *rank, size_t n, size_t segment) {
+  size_t end = (segment + 1) * SEGMENT < n ? (segment + 1) * SEGMENT : n;
+  uint64_t best = UINT64_MAX;
+  for (size_t i = segment * SEGMENT; i < end; i++) {
+    uint64_t v = (uint64_t)rank[i] << 32 | i;
+    best = v < best ? v : best;
+  }
+  return best;
+}
+
+/* x->best[leaves + i] is segment i's; each node before has the lower of its two children, the root is best[1]. */
+static void update_segment(mt_encoder *x, size_t n, size_t leaves, size_t segment) {
+  size_t i = leaves + segment;
+  uint64_t v = segment_best(x->rank, n, segment);
+  while (x->best[i] != v) {
+    x->best[i] = v;
+    if (i == 1) break;
+    uint64_t beside = x->best[i ^ 1];
+    v = beside < v ? beside : v;
+    i /= 2;
+  }
 }
 
 static void report_merge(const mt_encoder *x, uint32_t at, const mt_token_pair *p) {
@@ -163,8 +147,8 @@ static void report_merge(const mt_encoder *x, uint32_t at, const mt_token_pair *
   x->explain(x->explain_arg, &ev);
 }
 
-/* Joins the symbol at `at` with the one behind it; the two new neighbourhoods become candidates. */
-static int merge_at(mt_encoder *x, uint32_t at) {
+/* Joins the symbol at `at` with the one behind it and ranks the two new neighbourhoods. */
+static void merge_at(mt_encoder *x, size_t n, size_t leaves, uint32_t at) {
   const mt_tokenizer *t = x->t;
   uint32_t gone = x->next[at], after = x->next[gone], before = x->prev[at];
   const mt_token_pair *p = find_pair(t, x->sym[at], x->sym[gone]);
@@ -172,35 +156,28 @@ static int merge_at(mt_encoder *x, uint32_t at) {
   x->sym[at] = p->id;
   x->next[at] = after;
   x->rank[gone] = MT_TOKEN_NONE;
-  x->rank[at] = MT_TOKEN_NONE;
-  if (after != MT_TOKEN_NONE) {
-    x->prev[after] = at;
-    x->rank[at] = rank_of(t, x->sym[at], x->sym[after]);
-    if (heap_push(x, x->rank[at], at)) return MT_ENOMEM;
-  }
-  if (before != MT_TOKEN_NONE) {
-    x->rank[before] = rank_of(t, x->sym[before], x->sym[at]);
-    if (heap_push(x, x->rank[before], before)) return MT_ENOMEM;
-  }
-  return MT_OK;
+  x->rank[at] = after == MT_TOKEN_NONE ? MT_TOKEN_NONE : rank_of(t, p->id, x->sym[after]);
+  if (after != MT_TOKEN_NONE) x->prev[after] = at;
+  update_segment(x, n, leaves, at / SEGMENT);
+  if (gone / SEGMENT != at / SEGMENT) update_segment(x, n, leaves, gone / SEGMENT);
+  if (before == MT_TOKEN_NONE) return;
+  x->rank[before] = rank_of(t, x->sym[before], p->id);
+  update_segment(x, n, leaves, before / SEGMENT);
 }
 
-/* The symbols lie in x->sym[0..n). A candidate is stale unless its rank is still the one noted at its place. */
+/* The symbols lie in x->sym[0..n). */
 static int merge_long(mt_encoder *x, size_t n) {
-  x->n_heap = 0;
+  size_t leaves = 1;
+  while (leaves * SEGMENT < n) leaves *= 2;
   for (size_t i = 0; i < n; i++) {
     x->prev[i] = i ? (uint32_t)i - 1 : MT_TOKEN_NONE;
     x->next[i] = i + 1 < n ? (uint32_t)i + 1 : MT_TOKEN_NONE;
     x->rank[i] = i + 1 < n ? rank_of(x->t, x->sym[i], x->sym[i + 1]) : MT_TOKEN_NONE;
-    if (x->rank[i] != MT_TOKEN_NONE) x->heap[x->n_heap++] = (uint64_t)x->rank[i] << 32 | i;
   }
-  for (size_t i = x->n_heap / 4 + 1; i-- > 0;)
-    if (i < x->n_heap) sift_down(x->heap, x->n_heap, i);
-  while (x->n_heap) {
-    uint64_t top = heap_pop(x);
-    uint32_t at = (uint32_t)top;
-    if (x->rank[at] == top >> 32 && merge_at(x, at)) return MT_ENOMEM;
-  }
+  for (size_t i = 0; i < leaves; i++) x->best[leaves + i] = segment_best(x->rank, n, i);
+  for (size_t i = leaves; i-- > 1;)
+    x->best[i] = x->best[2 * i] < x->best[2 * i + 1] ? x->best[2 * i] : x->best[2 * i + 1];
+  while (x->best[1] >> 32 != MT_TOKEN_NONE) merge_at(x, n, leaves, (uint32_t)x->best[1]);
   for (uint32_t i = 0; n && i != MT_TOKEN_NONE; i = x->next[i])
     if (mt_ids_push(x->out, x->sym[i])) return MT_ENOMEM;
   return MT_OK;
@@ -365,13 +342,7 @@ int mt_bpe_word(mt_encoder *x, const char *s, size_t n) {
   uint32_t last = MT_TOKEN_NONE, cp = 0;
   for (size_t at = 0; at < n; last = cp) {
     size_t here = at;
-    unsigned char c = (unsigned char)s[at];
-    if (c < 0x80) {
-      cp = c;
-      at++;
-    } else {
-      at += (size_t)mt_utf8_decode(s + at, n - at, &cp);
-    }
+    cp = mt_unicode_step(s, &at);
     if (last == MT_TOKEN_NONE) continue;
     size_t bit = join_bit(last, cp);
     if (joins[bit / 64] >> bit % 64 & 1) continue;

@@ -105,7 +105,7 @@ static void encoder_fini(mt_encoder *x) {
   free(x->prev);
   free(x->next);
   free(x->rank);
-  free(x->heap);
+  free(x->best);
 }
 
 static int run(mt_encoder *x, const mt_added_scope *scope, const char *s, size_t n, int flags) {

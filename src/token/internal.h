@@ -84,7 +84,28 @@ enum { /* classes of a code point, as bits */
   MT_UC_UPPER = 64,  /* Lu Lt Lm Lo M: the "upper" class of o200k */
   MT_UC_LOWER = 128, /* Ll Lm Lo M */
 };
-unsigned mt_unicode_class(uint32_t cp);
+/* Filled by mt_unicode_init, which every tokenizer calls first; any number of times, from any thread. */
+extern unsigned char mt_unicode_classes[0x110000];
+void mt_unicode_init(void);
+static inline unsigned mt_unicode_class(uint32_t cp) { return cp < 0x110000 ? mt_unicode_classes[cp] : 0; }
+/* Decodes the character at s + i, valid UTF-8 with i inside it, and moves i behind it. */
+static inline uint32_t mt_unicode_step(const char *s, size_t *i) {
+  const unsigned char *p = (const unsigned char *)s + *i;
+  if (p[0] < 0x80) {
+    *i += 1;
+    return p[0];
+  }
+  if (p[0] < 0xE0) {
+    *i += 2;
+    return (p[0] & 0x1Fu) << 6 | (p[1] & 0x3Fu);
+  }
+  if (p[0] < 0xF0) {
+    *i += 3;
+    return (p[0] & 0x0Fu) << 12 | (p[1] & 0x3Fu) << 6 | (p[2] & 0x3Fu);
+  }
+  *i += 4;
+  return (p[0] & 0x07u) << 18 | (p[1] & 0x3Fu) << 12 | (p[2] & 0x3Fu) << 6 | (p[3] & 0x3Fu);
+}
 /* Whether the text has code points that the regex library may class otherwise than the reference does. */
 bool mt_unicode_has_newer(const char *s, size_t n);
 /* Copies valid UTF-8 with each of those replaced by one of the same length and category. */
@@ -235,8 +256,8 @@ typedef struct mt_encoder {
   mt_buf norm[2];
   uint32_t *sym, *prev, *next, *rank; /* [cap_sym], for long words */
   size_t cap_sym;
-  uint64_t *heap;
-  size_t n_heap, cap_heap;
+  uint64_t *best; /* winner tree over segments of rank, for long words */
+  size_t cap_best;
   mt_explain_fn *explain;
   void *explain_arg;
 } mt_encoder;

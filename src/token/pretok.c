@@ -139,15 +139,11 @@ static int run_class(mt_encoder *x, size_t i, const char *s, size_t n, bool firs
   unsigned classes = x->t->stage[i].classes;
   size_t done = 0;
   int rc = MT_OK;
-  for (size_t at = 0; at < n && !rc;) {
-    uint32_t cp = 0;
-    size_t len = (size_t)mt_utf8_decode(s + at, n - at, &cp);
-    if (mt_unicode_class(cp) & classes) {
-      if (at > done) rc = feed(&p, done, at, false);
-      if (!rc) rc = feed(&p, at, at + len, true);
-      done = at + len;
-    }
-    at += len;
+  for (size_t at = 0, next = 0; at < n && !rc; at = next) {
+    if (!(mt_unicode_class(mt_unicode_step(s, &next)) & classes)) continue;
+    if (at > done) rc = feed(&p, done, at, false);
+    if (!rc) rc = feed(&p, at, next, true);
+    done = next;
   }
   if (!rc && done < n) rc = feed(&p, done, n, false);
   return rc ? rc : flush(&p);

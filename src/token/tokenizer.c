@@ -7,6 +7,7 @@
 mt_tokenizer *mt_tokenizer_new_empty(const char *name) {
   mt_tokenizer *t = mt_calloc(1, sizeof *t);
   if (!t) return NULL;
+  mt_unicode_init();
   t->model_unk = MT_TOKEN_NONE;
   t->bos = t->eos = t->unk = t->pad = -1;
   t->lock = mt_calloc(1, sizeof *t->lock);

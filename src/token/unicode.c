@@ -123,17 +123,14 @@ static unsigned class_of(uint32_t cp) {
   }
 }
 
-static unsigned char classes[0x110000];
+unsigned char mt_unicode_classes[0x110000];
 static pthread_once_t classes_once = PTHREAD_ONCE_INIT;
 
 static void fill_classes(void) {
-  for (uint32_t cp = 0; cp < 0x110000; cp++) classes[cp] = (unsigned char)class_of(cp);
+  for (uint32_t cp = 0; cp < 0x110000; cp++) mt_unicode_classes[cp] = (unsigned char)class_of(cp);
 }
 
-unsigned mt_unicode_class(uint32_t cp) {
-  pthread_once(&classes_once, fill_classes);
-  return cp < 0x110000 ? classes[cp] : 0;
-}
+void mt_unicode_init(void) { pthread_once(&classes_once, fill_classes); }
 
 /* Characters that NFC leaves alone whatever stands beside them: no decomposition, combining class 0, never the second
  * of a composition. Not all of them, only the ranges that texts are mostly made of. */
@@ -216,6 +213,7 @@ int mt_unicode_strip_accents(const char *s, size_t n, mt_buf *out) {
 void mt_text_count(const char *text, size_t len, size_t *chars, size_t *words) {
   size_t c = 0, w = 0;
   bool in_word = false;
+  mt_unicode_init();
   for (size_t i = 0; i < len;) {
     uint32_t cp = 0xFFFD;
     int k = mt_utf8_decode(text + i, len - i, &cp);

@@ -1,64 +1,22 @@
 /* Every conversation through every reference template: the prompt byte for byte, refusals with the template's own words,
  * and the origin of every byte. */
-#include "mt_test.h"
-
-#include <time.h>
-
-#include "mutirao/chat.h"
-
-static char dir[512];
-
-static bool find_reference(void) {
-  const char *r = getenv("MT_REFERENCE");
-  if (r) snprintf(dir, sizeof dir, "%s/chat_templates", r);
-  else snprintf(dir, sizeof dir, "%s/../shared/reference/chat_templates", mt_test_root());
-  char path[600];
-  snprintf(path, sizeof path, "%s/cases.json", dir);
-  FILE *f = fopen(path, "rb");
-  if (f) fclose(f);
-  else printf("skipped: %s is not there\n", path);
-  return f != NULL;
-}
-
-static mt_json *read_cases(void) {
-  char path[600];
-  snprintf(path, sizeof path, "%s/cases.json", dir);
-  mt_err e = {0};
-  mt_json *j = NULL;
-  if (mt_json_read_file(&j, path, 64 << 20, &e)) CU_FAIL_FATAL(e.msg);
-  return j;
-}
-
-static mt_chat_template *compile_file(const char *name) {
-  char path[700];
-  snprintf(path, sizeof path, "%s/%s.jinja", dir, name);
-  mt_buf b = {0};
-  mt_err e = {0};
-  mt_chat_template *t = NULL;
-  if (mt_buf_read_file(&b, path, 1 << 20, &e) || mt_chat_template_compile(&t, b.data, b.len, name, &e)) {
-    printf("%s\n", e.msg);
-    CU_FAIL("compile");
-  }
-  mt_buf_free(&b);
-  return t;
-}
+#include "chat_test.h"
 
 static mt_chat_input input_of(const mt_json *root, const char *name, const mt_json *conv) {
-  static const struct tm clock = {.tm_year = 126, .tm_mon = 0, .tm_mday = 15, .tm_hour = 10, .tm_min = 30};
   const mt_json *meta = mt_json_get(mt_json_get(root, "templates"), name);
   mt_chat_input in = {.messages = mt_json_get(conv, "messages"), .tools = mt_json_get(conv, "tools"),
-                      .kwargs = mt_json_get(conv, "kwargs"), .local_time = &clock};
+                      .kwargs = mt_json_get(conv, "kwargs"), .local_time = &chat_clock};
   mt_json_bool(mt_json_get(conv, "add_generation_prompt"), &in.add_generation_prompt);
   in.bos_token = mt_json_string(mt_json_get(meta, "bos_token"), NULL);
   in.eos_token = mt_json_string(mt_json_get(meta, "eos_token"), NULL);
   return in;
 }
 
-static void check_case(const mt_json *root, const mt_json *c) {
+static void check_case(const char *dir, const mt_json *root, const mt_json *c) {
   const char *name = mt_json_string(mt_json_get(c, "template"), NULL);
   const char *id = mt_json_string(mt_json_get(c, "conversation"), NULL);
   const char *kind = mt_json_string(mt_json_get(c, "error_kind"), NULL);
-  mt_chat_template *t = compile_file(name);
+  mt_chat_template *t = chat_compile_file(dir, name);
   if (!t) return;
   mt_chat_input in = input_of(root, name, mt_json_get(mt_json_get(root, "conversations"), id));
   mt_text out = {0};
@@ -80,16 +38,26 @@ static void check_case(const mt_json *root, const mt_json *c) {
   mt_chat_template_free(t);
 }
 
-static void test_renderings(void) {
-  if (!find_reference()) {
-    CU_PASS("skipped");
-    return;
-  }
-  mt_json *root = read_cases();
+static void check_dir(const char *dir, size_t least) {
+  char path[600];
+  snprintf(path, sizeof path, "%s/cases.json", dir);
+  mt_json *root = chat_read_json(path);
   const mt_json *cases = mt_json_get(root, "cases");
-  CU_ASSERT(mt_json_len(cases) >= 90);
-  for (size_t i = 0; i < mt_json_len(cases); i++) check_case(root, mt_json_at(cases, i));
+  CU_ASSERT(mt_json_len(cases) >= least);
+  for (size_t i = 0; i < mt_json_len(cases); i++) check_case(dir, root, mt_json_at(cases, i));
   mt_json_free(root);
 }
 
-MT_TEST_MAIN("chat_reference", {"renderings", test_renderings})
+static void test_own(void) {
+  char path[600];
+  snprintf(path, sizeof path, "%s/tests/data/chat", mt_test_root());
+  check_dir(path, 42);
+}
+
+static void test_reference(void) {
+  const char *dir = chat_reference_dir();
+  if (dir) check_dir(dir, 90);
+  else CU_PASS("skipped");
+}
+
+MT_TEST_MAIN("chat_reference", {"templates in the repository", test_own}, {"all reference templates", test_reference})

@@ -50,6 +50,21 @@ static void check_integers(mt_comm *c, mt_reduce *r, size_t rows, int bits, int 
   CHECK(same_bits(out, want, rows * WIDTH));
 }
 
+/* Just above a tie of f32, by less than double can tell: rounding twice would go down. */
+static void check_ties(mt_comm *c, mt_reduce *r) {
+  static float out[WIDTH];
+  int exp = -20;
+  int64_t *acc = mt_reduce_acc(r);
+  bool last = mt_comm_rank(c) == mt_comm_size(c) - 1;
+  for (size_t i = 0; i < WIDTH; i++) acc[i] = last ? (i % 2 ? -1 : 1) * ((1ll << 57) + (1ll << 33)) : 0;
+  for (size_t i = 0; last && i < WIDTH; i++) acc[i] += (int64_t)(i % 5) - 2;
+  CHECK(mt_reduce_sum(r, 1, &exp, 0, "ties", out, NULL) == MT_OK);
+  for (size_t i = 0; i < WIDTH; i++) {
+    int64_t sum = (i % 2 ? -1 : 1) * ((1ll << 57) + (1ll << 33)) + (int64_t)(i % 5) - 2;
+    CHECK(out[i] == oracle(sum, exp));
+  }
+}
+
 /* 24 units a element, dealt to the ranks as the model deals them: the result is that of one rank. */
 static void check_units(mt_comm *c, mt_reduce *r) {
   enum { UNITS = 24 };
@@ -148,6 +163,7 @@ static void check_all(mt_comm *c, mt_team *team) {
   check_integers(c, r, 1, 30, -158); /* subnormal results */
   check_integers(c, r, 9, 58, -170);
   check_integers(c, r, 5, 20, 90);
+  check_ties(c, r);
   check_units(c, r);
   check_failures(c, r);
   check_range(c, r);

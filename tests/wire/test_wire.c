@@ -16,11 +16,13 @@ static mt_step_plan make_plan(uint32_t i, size_t rows, size_t commands) {
   p.sequence = mt_calloc(rows, 4);
   p.flags = mt_calloc(rows, 4);
   p.planned = mt_calloc(rows, 4);
+  p.planned = mt_calloc(rows, 4);
   p.command = mt_calloc(commands, sizeof *p.command);
   for (uint32_t k = 0; k < rows; k++) {
     p.token[k] = pick(k, i, 300000);
     p.position[k] = k == 0 ? MT_WIRE_NUMBER_MOST : pick(k, i + 1000, 100000);
     p.sequence[k] = pick(k, i + 2000, 64);
+    p.planned[k] = pick(k, i + 3000, 4096);
     p.flags[k] = k % 3 == 0 ? MT_ROW_LOGITS : 0;
     p.planned[k] = pick(k, i + 3000, 4096);
   }
@@ -41,6 +43,7 @@ static void check_same(const mt_step_plan *a, const mt_step_plan *b) {
   CU_ASSERT(!memcmp(a->position, b->position, 4 * a->n_rows));
   CU_ASSERT(!memcmp(a->sequence, b->sequence, 4 * a->n_rows));
   CU_ASSERT(!memcmp(a->flags, b->flags, 4 * a->n_rows));
+  CU_ASSERT(!memcmp(a->planned, b->planned, 4 * a->n_rows));
   CU_ASSERT(!memcmp(a->planned, b->planned, 4 * a->n_rows));
   for (size_t i = 0; i < a->n_commands; i++) {
     CU_ASSERT_EQUAL(a->command[i].op, b->command[i].op);
@@ -74,6 +77,7 @@ static void test_kinds(void) {
     CU_ASSERT_EQUAL_FATAL(mt_wire_unpack_step(b.data, b.len, &q, NULL), MT_OK);
     CU_ASSERT_EQUAL(q.kind, p.kind);
     CU_ASSERT_EQUAL(q.step, 9);
+    CU_ASSERT_EQUAL(q.argument, p.argument);
     CU_ASSERT_EQUAL(q.argument, p.argument);
     mt_step_plan_free(&q);
     mt_buf_free(&b);
@@ -109,7 +113,7 @@ static int unpack(const void *data, size_t n, mt_err *e) {
 
 static void test_refuses_bytes(void) {
   static const struct {
-    unsigned char bytes[24];
+    unsigned char bytes[28];
     size_t n;
     int code;
     const char *says;
@@ -119,10 +123,16 @@ static void test_refuses_bytes(void) {
       {{0x08, 1}, 2, MT_EFORMAT, "kind of step, 0"},
       {{0x08, 1, 0x18, 9}, 4, MT_EFORMAT, "kind of step, 9"},
       {{0x08, 1, 0x18, 1, 0x22, 2, 5, 6, 0x2a, 1, 1}, 11, MT_EFORMAT, "2 tokens, 1 positions"},
-      {{0x08, 1, 0x18, 2, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1}, 16, MT_EFORMAT, "stop"},
-      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 2}, 16, MT_EFORMAT, "flags"},
-      {{0x08, 1, 0x18, 1, 0x22, 5, 0xff, 0xff, 0xff, 0xff, 0xf, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1},
-       20, MT_ERANGE, "row 0"},
+      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1}, 16, MT_EFORMAT,
+       "1 flags, 0 plans"},
+      {{0x08, 1, 0x18, 2, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1, 0x4a, 1, 8}, 19, MT_EFORMAT,
+       "kind 2 with rows"},
+      {{0x08, 1, 0x18, 1, 0x50, 1}, 6, MT_EFORMAT, "kind 1 with an argument"},
+      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 2, 0x4a, 1, 8}, 19, MT_EFORMAT,
+       "flags"},
+      {{0x08, 1, 0x18, 1, 0x22, 5, 0xff, 0xff, 0xff, 0xff, 0xf, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1,
+        0x4a, 1, 8},
+       23, MT_ERANGE, "row 0"},
       {{0x08, 1, 0x18, 1, 0x42, 0}, 6, MT_EFORMAT, "operation 0"},
       {{0x08, 1, 0x18, 1, 0x42, 2, 0x08, 7}, 8, MT_EFORMAT, "operation 7"},
       {{0x08, 1, 0x18, 1, 0x42, 6, 0x08, 2, 0x10, 3, 0x18, 3}, 12, MT_EFORMAT, "itself"},
@@ -148,8 +158,9 @@ static void test_refuses_size(void) {
   static const unsigned char head[] = {0x08, 1, 0x18, 1};
   memcpy(big, head, sizeof head);
   at = sizeof head;
-  for (int field = 4; field <= 7; field++) {
-    big[at++] = (char)(field << 3 | 2);
+  static const int fields[] = {4, 5, 6, 7, 9};
+  for (int f = 0; f < 5; f++) {
+    big[at++] = (char)(fields[f] << 3 | 2);
     for (size_t v = rows; v; v >>= 7) big[at++] = (char)((v & 127) | (v > 127 ? 128 : 0));
     at += rows;
   }

@@ -36,29 +36,23 @@ MT_INLINE const float *q8_scales(const void *block, size_t head_dim) {
 MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, float scale,
                            const uint8_t *block, size_t tile, size_t n, float *s) {
   __m256 acc[4][2], f[4][2];
-#pragma GCC unroll 4
-  for (size_t t = 0; t < n; t++)
-#pragma GCC unroll 2
-    for (size_t h = 0; h < 2; h++) {
+  MT_UNROLL for (size_t t = 0; t < n; t++)
+    MT_UNROLL for (size_t h = 0; h < 2; h++) {
       acc[t][h] = f[t][h] = _mm256_setzero_ps();
       if (type == MT_KV_Q8)
         f[t][h] = _mm256_loadu_ps(q8_scales(block, head_dim) + (tile + t) * KEYS + h * LANES);
     }
   for (size_t d = 0; d < head_dim; d++) {
     __m256 qd = _mm256_broadcast_ss(q + d);
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++)
-#pragma GCC unroll 2
-      for (size_t h = 0; h < 2; h++) {
+    MT_UNROLL for (size_t t = 0; t < n; t++)
+      MT_UNROLL for (size_t h = 0; h < 2; h++) {
         __m256 k = load_x8(type, block, ((tile + t) * head_dim + d) * KEYS + h * LANES);
         if (type == MT_KV_Q8) k = _mm256_mul_ps(f[t][h], k);
         acc[t][h] = _mm256_fmadd_ps(qd, k, acc[t][h]);
       }
   }
-#pragma GCC unroll 4
-  for (size_t t = 0; t < n; t++)
-#pragma GCC unroll 2
-    for (size_t h = 0; h < 2; h++)
+  MT_UNROLL for (size_t t = 0; t < n; t++)
+    MT_UNROLL for (size_t h = 0; h < 2; h++)
       _mm256_storeu_ps(s + t * KEYS + h * LANES, _mm256_mul_ps(acc[t][h], _mm256_set1_ps(scale)));
 }
 
@@ -83,8 +77,7 @@ static void mask_ends(float *s, size_t lo, size_t hi) {
   for (size_t j = hi; j % KEYS; j++) s[j] = -__builtin_inff();
 }
 
-/* Turns scores into weights. */
-static void softmax_part(float *s, size_t lo, size_t hi, mt_attn_part *out) {
+void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out) {
   size_t begin = lo / KEYS * KEYS;
   mask_ends(s, lo, hi);
   __m256 m = _mm256_set1_ps(-__builtin_inff()), sum0 = _mm256_setzero_ps(), sum1 = sum0;
@@ -113,50 +106,55 @@ static void softmax_part(float *s, size_t lo, size_t hi, mt_attn_part *out) {
 MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
                           size_t hi, const float *p, size_t d, size_t n, float *out) {
   __m256 acc[8];
-#pragma GCC unroll 8
-  for (size_t i = 0; i < n; i++) acc[i] = _mm256_setzero_ps();
+  MT_UNROLL for (size_t i = 0; i < n; i++) acc[i] = _mm256_setzero_ps();
   for (size_t j = lo; j < hi; j++) {
     const uint8_t *block = v_block[j / MT_KV_BLOCK];
     size_t slot = j % MT_KV_BLOCK;
     __m256 pj = _mm256_broadcast_ss(p + j), f = pj;
     if (type == MT_KV_Q8) f = _mm256_broadcast_ss(q8_scales(block, head_dim) + slot);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < n; i++) {
+    MT_UNROLL for (size_t i = 0; i < n; i++) {
       __m256 v = load_x8(type, block, slot * head_dim + d + i * LANES);
       if (type == MT_KV_Q8) v = _mm256_mul_ps(f, v);
       acc[i] = _mm256_fmadd_ps(pj, v, acc[i]);
     }
   }
-#pragma GCC unroll 8
-  for (size_t i = 0; i < n; i++) _mm256_storeu_ps(out + d + i * LANES, acc[i]);
+  MT_UNROLL for (size_t i = 0; i < n; i++) _mm256_storeu_ps(out + d + i * LANES, acc[i]);
 }
 
-MT_INLINE void attend(mt_kv_type type, size_t head_dim, const float *q, float scale,
-                      const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
-                      mt_attn_part *out, float *weight) {
-  float p[MT_ATTN_SEGMENT];
-  scores(type, head_dim, q, scale, k_block, lo, hi, p);
-  softmax_part(p, lo, hi, out);
-  if (weight) memcpy(weight + lo, p + lo, (hi - lo) * sizeof *p);
-  size_t d = 0;
+MT_INLINE void values(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
+                      size_t hi, const float *p, size_t d, float *acc) {
   for (; d + 8 * LANES <= head_dim; d += 8 * LANES)
-    value_dims(type, head_dim, v_block, lo, hi, p, d, 8, out->acc);
+    value_dims(type, head_dim, v_block, lo, hi, p, d, 8, acc);
   for (; d + 2 * LANES <= head_dim; d += 2 * LANES)
-    value_dims(type, head_dim, v_block, lo, hi, p, d, 2, out->acc);
+    value_dims(type, head_dim, v_block, lo, hi, p, d, 2, acc);
   for (; d + LANES <= head_dim; d += LANES)
-    value_dims(type, head_dim, v_block, lo, hi, p, d, 1, out->acc);
-  mt_values_ref(type, head_dim, v_block, lo, hi, p, d, out->acc);
+    value_dims(type, head_dim, v_block, lo, hi, p, d, 1, acc);
+  mt_values_ref(type, head_dim, v_block, lo, hi, p, d, acc);
+}
+
+void mt_values_avx2(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
+                    size_t hi, const float *p, size_t d_begin, float *acc) {
+  if (type == MT_KV_F16)
+    values(MT_KV_F16, head_dim, v_block, lo, hi, p, d_begin, acc);
+  else if (type == MT_KV_F32)
+    values(MT_KV_F32, head_dim, v_block, lo, hi, p, d_begin, acc);
+  else
+    values(MT_KV_Q8, head_dim, v_block, lo, hi, p, d_begin, acc);
 }
 
 void mt_attend_avx2(mt_kv_type type, size_t head_dim, const float *q, float scale,
                     const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                     mt_attn_part *out, float *weight) {
+  float p[MT_ATTN_SEGMENT];
   if (type == MT_KV_F16)
-    attend(MT_KV_F16, head_dim, q, scale, k_block, v_block, lo, hi, out, weight);
+    scores(MT_KV_F16, head_dim, q, scale, k_block, lo, hi, p);
   else if (type == MT_KV_F32)
-    attend(MT_KV_F32, head_dim, q, scale, k_block, v_block, lo, hi, out, weight);
+    scores(MT_KV_F32, head_dim, q, scale, k_block, lo, hi, p);
   else
-    attend(MT_KV_Q8, head_dim, q, scale, k_block, v_block, lo, hi, out, weight);
+    scores(MT_KV_Q8, head_dim, q, scale, k_block, lo, hi, p);
+  mt_softmax_part_avx2(p, lo, hi, out);
+  if (weight) memcpy(weight + lo, p + lo, (hi - lo) * sizeof *p);
+  mt_values_avx2(type, head_dim, v_block, lo, hi, p, 0, out->acc);
 }
 
 void mt_attend_merge_avx2(size_t head_dim, mt_attn_part *total, const mt_attn_part *part) {

@@ -6,19 +6,39 @@
 
 #include "../impl.h"
 
+/* Templates: inlined, so that types and counts become constants, and small loops unrolled. The emulation in the tests
+ * leaves both out: it would take the compiler minutes. */
+#ifdef MT_KERNEL_SIMDE
+#define MT_INLINE static
+#define MT_UNROLL
+#else
 #define MT_INLINE static inline __attribute__((always_inline))
+#define MT_UNROLL _Pragma("GCC unroll 8")
+#endif
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
 void mt_gemm_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                   size_t row_begin, size_t row_end, float *out, size_t ld_out);
 int mt_gemm_units_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
+float mt_sum_squares_avx2(const float *x, size_t n);
+float mt_rmsnorm_avx2(const float *x, const float *w, size_t n, float eps, float *out);
+void mt_rope_avx2(float *x, const float *cos, const float *sin, size_t n_rotary);
+void mt_silu_mul_avx2(const float *g, const float *u, size_t n, float *out);
+void mt_gelu_mul_avx2(const float *g, const float *u, size_t n, float *out);
+void mt_add_avx2(float *x, const float *y, size_t n);
+void mt_scale_avx2(float *x, float a, size_t n);
 void mt_exp_avx2(const float *x, size_t n, float *out);
 void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
                       const float *k, const float *v);
 void mt_attend_avx2(mt_kv_type type, size_t head_dim, const float *q, float scale,
                     const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                     mt_attn_part *out, float *weight);
+/* Scores s [lo, hi) (room up to whole tiles) become weights; fills out->max and out->sum. */
+void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out);
+/* acc_d for d in [d_begin, head_dim). */
+void mt_values_avx2(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
+                    size_t hi, const float *p, size_t d_begin, float *acc);
 void mt_attend_merge_avx2(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
 void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *out);
 

@@ -36,8 +36,7 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   for (size_t k = i0; k < i1; k++) {
     __m256 w0 = load_plain(type, j->data, k * MT_PANEL_ROWS);
     __m256 w1 = load_plain(type, j->data, k * MT_PANEL_ROWS + LANES);
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++) {
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
       __m256 b = _mm256_broadcast_ss(x + t * ld + k);
       acc[t][0] = _mm256_fmadd_ps(w0, b, acc[t][0]);
       acc[t][1] = _mm256_fmadd_ps(w1, b, acc[t][1]);
@@ -133,27 +132,21 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, size_t h, const mt_a
   const int bits = type == MT_Q6_K ? 6 : type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K ? 5 : 4;
   const size_t step = groups_that_fit(bits) < groups ? groups_that_fit(bits) : groups;
   const __m256i one = _mm256_set1_epi16(1), byte = _mm256_set1_epi16(256);
-#pragma GCC unroll 4
-  for (size_t t = 0; t < n; t++) dot[t] = _mm256_setzero_si256();
-#pragma GCC unroll 4
-  for (size_t i0 = 0; i0 < groups; i0 += step) {
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm256_setzero_si256();
+  MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m256i hi[TILE], lo[TILE];
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm256_setzero_si256();
-#pragma GCC unroll 8
-    for (size_t i = i0; i < i0 + step; i++) {
+    MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm256_setzero_si256();
+    MT_UNROLL for (size_t i = i0; i < i0 + step; i++) {
       /* Groups that share bytes follow one another. */
       size_t g = i % 2 * (groups / 2) + i / 2;
       __m256i w = load_codes(type, rec, h, g);
-#pragma GCC unroll 4
-      for (size_t t = 0; t < n; t++) {
+      MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = at + t * a->q_stride + 4 * g;
         hi[t] = _mm256_add_epi16(hi[t], _mm256_maddubs_epi16(w, broadcast_4(a->hi + q)));
         lo[t] = _mm256_add_epi16(lo[t], _mm256_maddubs_epi16(w, broadcast_4(a->lo + q)));
       }
     }
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++) {
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
       dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(hi[t], byte));
       dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(lo[t], one));
     }
@@ -164,15 +157,12 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, size_t h, const mt_a
 MT_INLINE void dot_q8_0(const uint8_t *rec, size_t h, const mt_act *a, size_t at, size_t n,
                         __m256i dot[TILE]) {
   __m256i even[TILE], odd[TILE]; /* rows 0–3 and 4–7, two lanes each */
-#pragma GCC unroll 4
-  for (size_t t = 0; t < n; t++) even[t] = odd[t] = _mm256_setzero_si256();
-#pragma GCC unroll 8
-  for (size_t g = 0; g < 8; g++) {
+  MT_UNROLL for (size_t t = 0; t < n; t++) even[t] = odd[t] = _mm256_setzero_si256();
+  MT_UNROLL for (size_t g = 0; g < 8; g++) {
     const __m128i *w = (const __m128i *)(const void *)(rec + 64 * g + 32 * h);
     __m256i w0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(w));
     __m256i w1 = _mm256_cvtepi8_epi16(_mm_loadu_si128(w + 1));
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++) {
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
       int64_t v;
       memcpy(&v, a->q + at + t * a->q_stride + 4 * g, 8);
       __m256i q = _mm256_set1_epi64x(v);
@@ -180,8 +170,7 @@ MT_INLINE void dot_q8_0(const uint8_t *rec, size_t h, const mt_act *a, size_t at
       odd[t] = _mm256_add_epi32(odd[t], _mm256_madd_epi16(w1, q));
     }
   }
-#pragma GCC unroll 4
-  for (size_t t = 0; t < n; t++)
+  MT_UNROLL for (size_t t = 0; t < n; t++)
     dot[t] = _mm256_permute4x64_epi64(_mm256_hadd_epi32(even[t], odd[t]), 0xd8);
 }
 
@@ -201,8 +190,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
   const uint8_t *records = j->data + mt_panel_supers_bytes(j->m, qi);
   const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
   const size_t super_bytes = qi->super_bytes;
-#pragma GCC unroll 2
-  for (size_t h = 0; h < 2; h++)
+  MT_UNROLL for (size_t h = 0; h < 2; h++)
     for (size_t b = i0; b < i1; b++) {
       const uint8_t *rec = records + b * record;
       __m256i dot[TILE];
@@ -213,8 +201,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
         dot_q8_0(rec, h, a, at, n, dot);
       else
         dot_codes(type, rec, h, a, at, n, dot);
-#pragma GCC unroll 4
-      for (size_t t = 0; t < n; t++) {
+      MT_UNROLL for (size_t t = 0; t < n; t++) {
         float da = a->scale[s + t * a->n_blocks];
         int32_t sum = a->sum[s + t * a->n_blocks];
         if (bias_of(type)) dot[t] = _mm256_sub_epi32(dot[t], _mm256_set1_epi32(bias_of(type) * sum));
@@ -232,11 +219,9 @@ MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m2
   for (size_t t = 0; t < n; t++) sum[t][0] = sum[t][1] = _mm256_setzero_ps();
   for (size_t c = j->m->unit_chain[u]; c < j->m->unit_chain[u + 1]; c++) {
     __m256 acc[TILE][2];
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
     chain(j, j->m->chain[c], j->m->chain[c + 1], n, acc);
-#pragma GCC unroll 4
-    for (size_t t = 0; t < n; t++) {
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
       sum[t][0] = _mm256_add_ps(sum[t][0], acc[t][0]);
       sum[t][1] = _mm256_add_ps(sum[t][1], acc[t][1]);
     }

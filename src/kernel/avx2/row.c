@@ -104,14 +104,14 @@ MT_INLINE __m256 gate(__m256 g, __m256 z, __m256 u) {
   return _mm256_mul_ps(_mm256_div_ps(g, below), u);
 }
 
-static void silu_mul(const float *g, const float *u, size_t n, float *out) {
+void mt_silu_mul_avx2(const float *g, const float *u, size_t n, float *out) {
   for (size_t i = 0; i < n; i += LANES) {
     __m256 x = load_tail(g, i, n), z = _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
     store_tail(out, i, n, gate(x, z, load_tail(u, i, n)));
   }
 }
 
-static void gelu_mul(const float *g, const float *u, size_t n, float *out) {
+void mt_gelu_mul_avx2(const float *g, const float *u, size_t n, float *out) {
   for (size_t i = 0; i < n; i += LANES) {
     __m256 x = load_tail(g, i, n);
     __m256 cube = _mm256_mul_ps(_mm256_set1_ps(MT_GELU_B), _mm256_mul_ps(x, x));
@@ -122,7 +122,7 @@ static void gelu_mul(const float *g, const float *u, size_t n, float *out) {
 
 /* ---- norms, rotation, sums --------------------------------------------------------------------------------------- */
 
-static float sum_squares(const float *x, size_t n) {
+float mt_sum_squares_avx2(const float *x, size_t n) {
   __m256 a = _mm256_setzero_ps(), b = a;
   for (size_t i = 0; i < n; i += 2 * LANES) {
     /* A padded zero adds +0 to a sum that is never −0: it does not show. */
@@ -134,8 +134,8 @@ static float sum_squares(const float *x, size_t n) {
   return tree_16(a, b);
 }
 
-static float rmsnorm(const float *x, const float *w, size_t n, float eps, float *out) {
-  float mean = sum_squares(x, n) / (float)n;
+float mt_rmsnorm_avx2(const float *x, const float *w, size_t n, float eps, float *out) {
+  float mean = mt_sum_squares_avx2(x, n) / (float)n;
   __m256 r = _mm256_set1_ps(1.0f / __builtin_sqrtf(mean + eps));
   for (size_t i = 0; i < n; i += LANES) {
     __m256 v = _mm256_mul_ps(load_tail(x, i, n), r);
@@ -144,7 +144,7 @@ static float rmsnorm(const float *x, const float *w, size_t n, float eps, float 
   return mean;
 }
 
-static void rope(float *x, const float *cos, const float *sin, size_t n_rotary) {
+void mt_rope_avx2(float *x, const float *cos, const float *sin, size_t n_rotary) {
   size_t half = n_rotary / 2;
   for (size_t d = 0; d < half; d += LANES) {
     __m256 x0 = load_tail(x, d, half), x1 = load_tail(x + half, d, half);
@@ -154,12 +154,12 @@ static void rope(float *x, const float *cos, const float *sin, size_t n_rotary) 
   }
 }
 
-static void add(float *x, const float *y, size_t n) {
+void mt_add_avx2(float *x, const float *y, size_t n) {
   for (size_t i = 0; i < n; i += LANES)
     store_tail(x, i, n, _mm256_add_ps(load_tail(x, i, n), load_tail(y, i, n)));
 }
 
-static void scale(float *x, float a, size_t n) {
+void mt_scale_avx2(float *x, float a, size_t n) {
   for (size_t i = 0; i < n; i += LANES)
     store_tail(x, i, n, _mm256_mul_ps(load_tail(x, i, n), _mm256_set1_ps(a)));
 }
@@ -170,13 +170,13 @@ const mt_kernels mt_kernels_avx2 = {
     .quantize = mt_quantize_avx2,
     .gemm = mt_gemm_avx2,
     .gemm_units = mt_gemm_units_avx2,
-    .sum_squares = sum_squares,
-    .rmsnorm = rmsnorm,
-    .rope = rope,
-    .silu_mul = silu_mul,
-    .gelu_mul = gelu_mul,
-    .add = add,
-    .scale = scale,
+    .sum_squares = mt_sum_squares_avx2,
+    .rmsnorm = mt_rmsnorm_avx2,
+    .rope = mt_rope_avx2,
+    .silu_mul = mt_silu_mul_avx2,
+    .gelu_mul = mt_gelu_mul_avx2,
+    .add = mt_add_avx2,
+    .scale = mt_scale_avx2,
     .exp = mt_exp_avx2,
     .kv_store = mt_kv_store_avx2,
     .attend = mt_attend_avx2,

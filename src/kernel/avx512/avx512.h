@@ -1,0 +1,24 @@
+/* What the AVX-512 kernels share. The tables overlay the AVX2 one: rows of activations and norms are too short a part
+ * of a step to be written twice. Built a second time by the tests, over an emulation (MT_KERNEL_SIMDE). */
+#ifndef MT_KERNEL_AVX512_H
+#define MT_KERNEL_AVX512_H
+
+#include "../avx2/avx2.h"
+#ifdef MT_KERNEL_SIMDE
+#include "simde512.h"
+#endif
+
+void mt_gemm_avx512(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                    size_t row_begin, size_t row_end, float *out, size_t ld_out);
+int mt_gemm_units_avx512(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
+void mt_gemm_avx512vnni(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                        size_t row_begin, size_t row_end, float *out, size_t ld_out);
+int mt_gemm_units_avx512vnni(const mt_matrix *m, size_t panel_begin, size_t panel_end,
+                             const mt_act *a, size_t row_begin, size_t row_end, const int *exp,
+                             int64_t *acc, size_t ld);
+void mt_attend_avx512(mt_kv_type type, size_t head_dim, const float *q, float scale,
+                      const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
+                      mt_attn_part *out, float *weight);
+
+#endif

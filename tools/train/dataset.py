@@ -1,0 +1,147 @@
+"""Conversations and documents, made to order, tokenized and packed into rows."""
+
+import random
+
+import numpy as np
+
+import tasks as T
+import words as W
+from tokenizer import END_OF_TEXT, IM_END, IM_START
+
+PROMPT_WEIGHT = 0.1  # of the loss on what the user, the system or a tool says; answers weigh 1
+
+
+def system_prompt(rng, lang, held=False):
+    return [{"role": "system", "content": T.from_list(rng, "SYSTEMS", lang, held)}]
+
+
+def some_turn(rng, lang, skip=()):
+    names = [n for n in T.CHAT_TASKS if n not in skip]
+    weights = [T.CHAT_TASKS[n][1] for n in names]
+    return T.CHAT_TASKS[rng.choices(names, weights)[0]][0](rng, lang, False)
+
+
+def tells_name(messages):
+    """Whether a name was told or asked for: once a conversation is enough, or it has two answers."""
+    marks = ("Nice to meet", "Prazer", "You have not told", "Você ainda não")
+    return any(m["content"].startswith(marks) for m in messages)
+
+
+def conversation(rng, long):
+    """-> (messages, tools or None) for training. long: many turns, towards the context's end."""
+    lang = rng.choice(["en", "pt"])
+    messages = system_prompt(rng, rng.choice([lang, lang, "en"])) if rng.random() < 0.4 else []
+    turns = rng.randint(6, 24) if long else rng.choice([1, 1, 1, 2, 2, 3, 4])
+    tools, use, skip = None, [], ()
+    if rng.random() < 0.3:
+        tools, use = T.tool_chat(rng, lang, False, rng.random() < 0.6)
+        turns = turns if long else rng.choice([0, 0, 0, 1, 2])
+        if any(t["function"]["name"] in ("get_weather", "get_time") for t in tools):
+            skip = ("no tool",)
+        if rng.random() < 0.15:  # tools at hand, but nothing to use them for
+            use, turns = [], turns + 1
+    # The tool's use comes somewhere among the turns; a call without its result ends the text.
+    place = turns if use and use[-1].get("tool_calls") else rng.randint(0, turns)
+    for i in range(turns + 1):
+        if i == place:
+            messages += use
+        if i < turns:
+            if rng.random() < 0.1:
+                lang = rng.choice(["en", "pt"])
+            messages += some_turn(rng, lang, skip + (("name memory",) if tells_name(messages) else ()))
+    return messages, tools
+
+
+def sample_text(rng, render, long=False, forbidden=frozenset()):
+    """A training text; none holds a prompt of the held-out set."""
+    while True:
+        if not long and rng.random() < 0.2:
+            text = T.document(rng, rng.choice(["en", "pt"]))
+            if not any(p in text for p in forbidden if p[0].isupper()):
+                return text + END_OF_TEXT
+            continue
+        messages, tools = conversation(rng, long)
+        if not any(m["role"] == "user" and m["content"] in forbidden for m in messages):
+            return render(messages, tools) + END_OF_TEXT
+
+
+def weigh(tok, ids):
+    """The weight of each id as a target: 1 in answers (to <|im_end|>) and documents."""
+    start, end, eot = (tok.token_to_id(s) for s in (IM_START, IM_END, END_OF_TEXT))
+    if ids[0] != start:
+        return [1.0] * len(ids)
+    head = tok.encode(IM_START + "assistant\n").ids
+    weights, answer = [], False
+    for i, t in enumerate(ids):
+        weights.append(1.0 if answer or t == eot else PROMPT_WEIGHT)
+        if t == end:
+            answer = False
+        elif ids[max(0, i + 1 - len(head)):i + 1] == head:
+            answer = True
+    return weights
+
+
+def rows(seed, count, length, tok, render, long_share, forbidden):
+    """-> ids [count][length+1] int16, weights f32 and document numbers int16 of the same shape.
+
+    A row begins with a document's beginning; what does not fit at its end is cut.
+    """
+    rng = random.Random(seed)
+    ids = np.zeros((count, length + 1), np.int16)
+    weights = np.zeros((count, length + 1), np.float32)
+    docs = np.zeros((count, length + 1), np.int16)
+    for r in range(count):
+        at = number = 0
+        while at <= length:
+            one = tok.encode(sample_text(rng, render, rng.random() < long_share, forbidden)).ids
+            n = min(len(one), length + 1 - at)
+            ids[r, at:at + n] = one[:n]
+            weights[r, at:at + n] = weigh(tok, one)[:n]
+            weights[r, at] = 0.0  # nothing foretells how a document begins
+            docs[r, at:at + n] = number
+            at, number = at + n, number + 1
+    return ids, weights, docs
+
+
+# ---- what is held out --------------------------------------------------------------------------
+
+def with_context(rng, lang, turn):
+    """A held-out exchange alone, after a system prompt, or after another exchange."""
+    r = rng.random()
+    if r < 0.25:
+        return system_prompt(rng, lang, True) + turn
+    if r < 0.5:
+        return some_turn(rng, lang, ("name memory", "no tool")) + turn
+    return turn
+
+
+def held_out(seed, per_task):
+    """-> list of {task, lang, messages|prompt, tools, answer}: unseen phrasings and fillers."""
+    rng, items = random.Random(seed), []
+    chat = {name: f for name, (f, _) in T.CHAT_TASKS.items()}
+    chat["sum, new pair"] = T.arithmetic("sum", "+", new=True)
+    chat["difference, new pair"] = T.arithmetic("difference", "-", new=True)
+    for lang in ("en", "pt"):
+        for name, make in chat.items():
+            for _ in range(per_task):
+                turn = make(rng, lang, True)
+                messages = turn if name == "name memory" else with_context(rng, lang, turn)
+                items.append({"task": name, "lang": lang, "messages": messages[:-1], "tools": None,
+                              "answer": messages[-1]["content"]})
+        for name, answered in (("tool call", False), ("tool answer", True)):
+            for _ in range(per_task):
+                tools, messages = T.tool_chat(rng, lang, True, answered)
+                if rng.random() < 0.3:
+                    messages = system_prompt(rng, lang, True) + messages
+                items.append({"task": name, "lang": lang, "messages": messages[:-1], "tools": tools,
+                              "answer": messages[-1]["content"], "call": messages[-1].get("tool_calls")})
+        for _ in range(per_task):
+            prompt, rest = T.opening(rng, lang, True)
+            items.append({"task": "continuation", "lang": lang, "prompt": prompt, "answer": rest})
+    return items
+
+
+def prompts_of(items):
+    """What training must not contain: the questions of the held-out set and the openings."""
+    return frozenset(i["prompt"] if "prompt" in i else i["messages"][-1]["content"]
+                     for i in items if "prompt" in i or i["messages"][-1]["role"] == "user")
