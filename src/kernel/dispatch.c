@@ -17,7 +17,7 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
-/* By CPUID, since clang's __builtin_cpu_supports does not know the name. */
+/* Asked by hand: not every compiler's builtin knows its name. */
 static bool has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

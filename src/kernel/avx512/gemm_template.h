@@ -88,7 +88,8 @@ MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *
 
 /* (v >> shift) & mask in each byte. */
 MT_INLINE __m512i field(__m512i v, int shift, int mask) {
-  return _mm512_and_si512(_mm512_srli_epi16(v, shift), _mm512_set1_epi8((char)mask));
+  const uint8_t count = (uint8_t)shift; /* compilers disagree about the parameter's sign */
+  return _mm512_and_si512(_mm512_srli_epi16(v, count), _mm512_set1_epi8((char)mask));
 }
 
 /* Bit g of each byte for rows 0–7, bit g + 4 of the same bytes for rows 8–15. */
