@@ -74,7 +74,7 @@ val get_item(rt *r, val v, val key) {
   } else if (key.kind == V_INT || key.kind == V_BOOL) {
     int64_t i = val_to_index(r, key, "an index");
     if (v.kind == V_LIST) return list_item(r, v, i);
-    if (v.kind == V_STR) return str_item(r, v.u.s, i);
+    if (v.kind == V_STR) return v.markup ? markup_mark(r, str_item(r, v.u.s, i)) : str_item(r, v.u.s, i);
   }
   if (key.kind == V_STR) return get_attr_named(r, v, key.u.s);
   sb b = sb_new(r);
@@ -137,7 +137,7 @@ val get_slice(rt *r, val v, val from, val to, val step) {
   if (by < -n - 1) by = -n - 1;
   int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? n : n - 1;
   int64_t a = bound(r, from, n, lowest, highest, by > 0 ? 0 : n - 1), z = bound(r, to, n, lowest, highest, by > 0 ? n : -1);
-  if (v.kind == V_STR) return slice_str(r, v.u.s, a, z, by);
+  if (v.kind == V_STR) return v.markup ? markup_mark(r, slice_str(r, v.u.s, a, z, by)) : slice_str(r, v.u.s, a, z, by);
   return slice_list(r, v, a, z, by);
 }
 

@@ -102,6 +102,7 @@ val call_filter(rt *r, const filter_def *f, val in, const args *a) {
   enter(r);
   signature_check_args(r, &f->sig, a);
   val v = f->fn(r, in, a);
+  if (f->keeps_markup && in.kind == V_STR && in.markup && v.kind == V_STR) v.markup = true;
   leave(r);
   return v;
 }
@@ -126,7 +127,8 @@ val call_value(rt *r, val fn, const args *a, const node *at) {
     v = f->fn(r, a);
   } else if (fn.kind == V_METHOD) {
     signature_check_args(r, &fn.u.method->def->sig, a);
-    v = fn.u.method->def->fn(r, fn.u.method->self, a);
+    const method *m = fn.u.method;
+    v = m->self.kind == V_STR && m->self.markup ? markup_call(r, m->def, m->self, a) : m->def->fn(r, m->self, a);
   } else if (fn.kind == V_LOOP) {
     if (a->n_pos != 1 || a->n_kw) fail(r, "loop() takes one argument");
     v = exec_loop(r, fn.u.loop->n, fn.u.loop->outer, a->pos[0], fn.u.loop->depth0 + 1);

@@ -47,7 +47,10 @@ static val reverse(rt *r, val v, const args *a) {
   val *out = val_array(r, l->n);
   for (size_t i = 0; i < l->n; i++) out[i] = l->v[l->n - 1 - i];
   val reversed = val_list(r, out, l->n, LIST_LIST, v.origin);
-  return v.kind == V_STR ? text_join(r, reversed.u.l, val_cstr(r, "").u.s, true) : reversed;
+  if (v.kind != V_STR) return reversed;
+  val text = text_join(r, reversed.u.l, val_cstr(r, "").u.s, true);
+  text.markup = v.markup;
+  return text;
 }
 
 static val attr(rt *r, val v, const args *a) {
@@ -217,8 +220,13 @@ static val map_attribute(rt *r, const list *l, const args *a, int origin) {
   return val_list(r, out, l->n, LIST_LIST, origin);
 }
 
+/* map, select and their relatives take anything false for an empty list. */
+static const list *items_or_none(rt *r, val v) {
+  return val_truth(r, v) ? val_items(r, v) : val_list(r, NULL, 0, LIST_LIST, MT_SPAN_TEMPLATE).u.l;
+}
+
 static val map(rt *r, val v, const args *a) {
-  const list *l = val_items(r, v);
+  const list *l = items_or_none(r, v);
   if (!a->n_pos) {
     if (arg_get(a, SIZE_MAX, "attribute").kind == V_MISSING) fail(r, "map needs a filter or an attribute");
     return map_attribute(r, l, a, v.origin);
@@ -234,7 +242,7 @@ static val map(rt *r, val v, const args *a) {
 
 /* Keeps the items for which the test (argument `at`, with the rest as its arguments; absent: truth) gives `wanted`. */
 static val keep_if(rt *r, val v, const args *a, size_t at, bool wanted) {
-  const list *l = val_items(r, v);
+  const list *l = items_or_none(r, v);
   const test_def *t = NULL;
   if (at > 0 && !a->n_pos) fail(r, "an attribute is needed");
   if (a->n_pos > at) {
@@ -255,7 +263,7 @@ static val reject(rt *r, val v, const args *a) { return keep_if(r, v, a, 0, fals
 static val selectattr(rt *r, val v, const args *a) { return keep_if(r, v, a, 1, true); }
 static val rejectattr(rt *r, val v, const args *a) { return keep_if(r, v, a, 1, false); }
 
-#define FILTER(name, params, fn) {{"filter", name, params}, fn}
+#define FILTER(name, params, fn) {{"filter", name, params}, fn, false}
 const filter_def chat_list_filters[] = {
     FILTER("length", "", count),
     FILTER("count", "", count),
@@ -281,5 +289,5 @@ const filter_def chat_list_filters[] = {
     FILTER("reject", "*", reject),
     FILTER("selectattr", "*", selectattr),
     FILTER("rejectattr", "*", rejectattr),
-    {{NULL, NULL, NULL}, NULL},
+    {{NULL, NULL, NULL}, NULL, false},
 };

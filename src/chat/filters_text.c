@@ -58,19 +58,18 @@ static val center(rt *r, val v, const args *a) {
 
 static val escape(rt *r, val v, const args *a) {
   (void)a;
-  const str *s = val_to_str(r, v);
-  sb b = sb_new(r);
-  size_t plain = 0;
-  for (size_t i = 0; i < s->len; i++) {
-    char c = s->p[i];
-    const char *entity = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;" : c == '\'' ? "&#39;" : NULL;
-    if (!entity) continue;
-    sb_part(&b, s, plain, i);
-    sb_puts(&b, entity, str_origin(s, i));
-    plain = i + 1;
-  }
-  sb_part(&b, s, plain, s->len);
-  return sb_val(&b);
+  return markup_escape(r, v);
+}
+
+static val force_escape(rt *r, val v, const args *a) {
+  (void)a;
+  v.markup = false;
+  return markup_escape(r, v);
+}
+
+static val safe(rt *r, val v, const args *a) {
+  (void)a;
+  return markup_mark(r, (val){.kind = V_STR, .u.s = val_to_str(r, v)});
 }
 
 static val indent(rt *r, val v, const args *a) {
@@ -167,13 +166,14 @@ static val urlencode(rt *r, val v, const args *a) {
 static val format(rt *r, val v, const args *a) {
   const str *f = val_to_str(r, v);
   if (a->n_pos && a->n_kw) fail(r, "format takes positional or keyword arguments, not both");
-  if (!a->n_kw) return format_percent(r, f, val_list(r, a->pos, a->n_pos, LIST_TUPLE, MT_SPAN_TEMPLATE));
+  val whole = {.kind = V_STR, .u.s = f, .markup = v.kind == V_STR && v.markup};
+  if (!a->n_kw) return arith(r, '%', whole, val_list(r, a->pos, a->n_pos, LIST_TUPLE, MT_SPAN_TEMPLATE));
   val *kv = val_array(r, 2 * a->n_kw);
   for (size_t i = 0; i < a->n_kw; i++) {
     kv[2 * i] = (val){.kind = V_STR, .u.s = a->kw[i].name};
     kv[2 * i + 1] = a->kw[i].v;
   }
-  return format_percent(r, f, val_dict(r, kv, a->n_kw, MT_SPAN_TEMPLATE));
+  return arith(r, '%', whole, val_dict(r, kv, a->n_kw, MT_SPAN_TEMPLATE));
 }
 
 static val tojson(rt *r, val v, const args *a) {
@@ -279,31 +279,30 @@ static val round_filter(rt *r, val v, const args *a) {
   return val_float(whole(val_number(v) * scale, str_is(how, "ceil")) / scale, v.origin);
 }
 
-static val safe(rt *r, val v, const args *a) { return string(r, v, a); } /* nothing is escaped unless asked */
-
-#define FILTER(name, params, fn) {{"filter", name, params}, fn}
+#define FILTER(name, params, fn) {{"filter", name, params}, fn, false}
+#define KEEPING_FILTER(name, params, fn) {{"filter", name, params}, fn, true}
 const filter_def chat_text_filters[] = {
     FILTER("tojson", "indent?,ensure_ascii?,separators?,sort_keys?", tojson),
-    FILTER("trim", "chars?", trim),
-    FILTER("upper", "", upper),
-    FILTER("lower", "", lower),
+    KEEPING_FILTER("trim", "chars?", trim),
+    KEEPING_FILTER("upper", "", upper),
+    KEEPING_FILTER("lower", "", lower),
     FILTER("title", "", title),
-    FILTER("capitalize", "", capitalize),
-    FILTER("string", "", string),
+    KEEPING_FILTER("capitalize", "", capitalize),
+    KEEPING_FILTER("string", "", string),
     FILTER("safe", "", safe),
     FILTER("replace", "old,new,count?", replace),
-    FILTER("indent", "width?,first?,blank?", indent),
-    FILTER("center", "width?", center),
-    FILTER("truncate", "length?,killwords?,end?,leeway?", truncate_text),
+    KEEPING_FILTER("indent", "width?,first?,blank?", indent),
+    KEEPING_FILTER("center", "width?", center),
+    KEEPING_FILTER("truncate", "length?,killwords?,end?,leeway?", truncate_text),
     FILTER("wordcount", "", wordcount),
     FILTER("escape", "", escape),
     FILTER("e", "", escape),
-    FILTER("forceescape", "", escape),
+    FILTER("forceescape", "", force_escape),
     FILTER("urlencode", "", urlencode),
     FILTER("format", "*", format),
     FILTER("int", "default?,base?", int_filter),
     FILTER("float", "default?", float_filter),
     FILTER("abs", "", abs_filter),
     FILTER("round", "precision?,method?", round_filter),
-    {{NULL, NULL, NULL}, NULL},
+    {{NULL, NULL, NULL}, NULL, false},
 };

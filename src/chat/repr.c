@@ -113,7 +113,11 @@ static void put_scalar(sb *b, val v) {
 
 void put_repr(sb *b, val v) {
   enter(b->r);
-  if (v.kind == V_STR) put_quoted(b, v.u.s);
+  if (v.kind == V_STR && v.markup) {
+    sb_puts(b, "Markup(", MT_SPAN_TEMPLATE);
+    put_quoted(b, v.u.s);
+    sb_puts(b, ")", MT_SPAN_TEMPLATE);
+  } else if (v.kind == V_STR) put_quoted(b, v.u.s);
   else if (v.kind == V_LIST) put_list(b, v);
   else if (v.kind == V_DICT) put_dict(b, v);
   else if (v.kind == V_UNDEF) sb_puts(b, "Undefined", MT_SPAN_TEMPLATE);

@@ -52,6 +52,7 @@ typedef struct cycler cycler;
 struct val {
   uint8_t kind;
   uint8_t origin; /* of what is not a string; for lists and dicts, of their punctuation when printed */
+  bool markup;    /* V_STR: marked by safe or escape; what is then added to it is escaped (markup.c) */
   union {
     bool b;
     int64_t i;
@@ -240,6 +241,12 @@ val text_join(rt *r, const list *l, const str *sep, bool strict); /* strict: ite
 val text_splitlines(rt *r, const str *s, bool keep_ends);
 bool text_has_case(rt *r, const str *s, unsigned wanted, unsigned other); /* as str.isupper and str.islower */
 
+/* ---- markup.c --------------------------------------------------------------------------------------------------------- */
+
+val markup_escape(rt *r, val v); /* v if it is markup, else its text escaped; markup */
+val markup_mark(rt *r, val v);   /* strings, and strings in a list: markup */
+val markup_call(rt *r, const struct method_def *m, val self, const struct args *a);
+
 /* ---- operator.c, access.c ------------------------------------------------------------------------------------------- */
 
 val arith(rt *r, int op, val a, val b);
@@ -281,6 +288,7 @@ void signature_check_args(rt *r, const signature *s, const args *a);
 typedef struct filter_def {
   signature sig;
   val (*fn)(rt *r, val in, const args *a);
+  bool keeps_markup;
 } filter_def;
 typedef struct test_def {
   signature sig;

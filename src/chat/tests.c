@@ -19,6 +19,7 @@ KIND_TEST(is_integer, v.kind == V_INT)
 KIND_TEST(is_float, v.kind == V_FLOAT)
 KIND_TEST(is_number, val_is_number(v))
 KIND_TEST(is_string, v.kind == V_STR)
+KIND_TEST(is_escaped, v.kind == V_STR && v.markup)
 KIND_TEST(is_mapping, v.kind == V_DICT)
 KIND_TEST(is_iterable, val_iterable(v))
 KIND_TEST(is_sequence, val_iterable(v) && !(v.kind == V_LIST && v.u.l->form >= LIST_KEYS))
@@ -71,6 +72,7 @@ static const test_def tests[] = {
     TEST("float", "", is_float),
     TEST("number", "", is_number),
     TEST("string", "", is_string),
+    TEST("escaped", "", is_escaped),
     TEST("mapping", "", is_mapping),
     TEST("iterable", "", is_iterable),
     TEST("sequence", "", is_sequence),
