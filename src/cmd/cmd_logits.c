@@ -43,8 +43,7 @@ int mt_cmd_logits(const mt_opt *opt) {
   if (!rc) rc = mt_session_load(&s, MT_OK, (mt_room){.tokens = n, .seqs = 1}, &e);
   if (!rc) {
     if (s.root) own = lead(&s, ids, n, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   return mt_session_close(&s, rc, &e);
 }

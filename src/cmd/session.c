@@ -167,11 +167,18 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
 
 /* A step that fails by its numbers fails on every rank alike. Anything else is this rank's own: the others wait for it
  * in a collective, and only ending the job lets them go. */
-int mt_session_follow(mt_session *s, mt_err *e) {
-  int rc = s->root ? mt_engine_stop(s->engine, e) : mt_engine_follow(s->engine, e);
-  if (!rc || rc == MT_ENUMERIC) return rc;
-  mt_log(MT_LOG_ERROR, "%s", e->msg);
-  mt_comm_abort(s->comm, mt_err_exit_status(rc));
+int mt_session_follow(mt_session *s, int own, mt_err *e) {
+  int rc = s->root ? mt_engine_stop(s->engine, own ? NULL : e) : mt_engine_follow(s->engine, e);
+  if (own) rc = own;
+  bool alone = s->root ? rc == MT_EPEER : rc && rc != MT_ENUMERIC;
+  if (alone) {
+    mt_log(MT_LOG_ERROR, "%s", e->msg);
+    mt_comm_abort(s->comm, mt_err_exit_status(rc));
+  }
+  mt_err mine = *e; /* without "rank 0": what rank 0 refuses is nobody else's */
+  rc = mt_comm_agree(s->comm, rc, e);
+  if (own) *e = mine;
+  return rc;
 }
 
 int mt_session_close(mt_session *s, int rc, mt_err *e) {

@@ -32,8 +32,9 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e);
 /* Loads the model; rank 0's `room` decides. `rc` is what rank 0 found out on its own before (a bad prompt, say): if it
  * is not MT_OK, nothing is loaded and every rank gets it. Collective. */
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e);
-/* Other ranks: follow rank 0 until it stops; rank 0: stop them. Then rc, or what the others' step returned. */
-int mt_session_follow(mt_session *s, mt_err *e);
+/* Other ranks: follow rank 0 until it stops; rank 0: stop them. `own` is what rank 0 came to, with its message in e. Every
+ * rank gets the same code, so that none ends well where rank 0 failed. Collective. */
+int mt_session_follow(mt_session *s, int own, mt_err *e);
 /* Ends the session, prints e's line once where rc is not MT_OK, and returns the exit status. Collective. */
 int mt_session_close(mt_session *s, int rc, mt_err *e);
 

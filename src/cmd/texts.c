@@ -227,6 +227,10 @@ static int chat_prompt(const mt_texts *t, const mt_opt *o, const char *text, siz
   if (!rc) rc = mt_texts_add_message(messages, "user", text, len);
   if (rc) mt_err_set(e, rc, "no memory for the messages");
   if (!rc) rc = mt_texts_encode_chat(t, messages, ids, e);
+  if (rc == MT_EINVAL && t->tmpl) { /* what the template refuses is bad input, not a wrong command line */
+    mt_err_prefix(e, rc, "chat template");
+    rc = MT_EFORMAT;
+  }
   mt_json_free(messages);
   return rc;
 }
