@@ -85,7 +85,7 @@ static int start_mpi(mt_comm *c, mt_err *e) {
   if (done) return mt_err_set(e, MT_EINVAL, "MPI is open already");
   prepare_environment();
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
-    return mt_err_set(e, MT_EIO, "MPI did not start");
+    return mt_err_set(e, MT_ESYSTEM, "MPI did not start");
   c->mpi = true;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &c->size);
