@@ -86,7 +86,7 @@ static inline simde__m512i emu_sub_epi64(simde__m512i a, simde__m512i b) {
 #undef _mm512_madd_epi16 /* the alias in 0.7.4 takes a mask by mistake */
 #undef _mm512_dpbusd_epi32
 #undef _mm512_sub_epi64
-#define _mm512_sub_epi64 emu_sub_epi64
+#define _mm512_sub_epi64      emu_sub_epi64
 #define _mm512_madd_epi16     simde_mm512_madd_epi16
 #define _mm512_dpbusd_epi32   emu_dpbusd_epi32
 #define _mm512_cvtph_ps       emu_cvtph_ps
