@@ -50,6 +50,8 @@ LAUNCHER_OBJ := $(call obj,$(LAUNCHER_SRC))
 LIB := $(BUILD)/lib/libmutirao.a
 TEST_SRC := $(wildcard tests/*/test_*.c)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+# Programs that test scripts use.
+TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
 LIBS = $(PKG_LIBS) $(MPI_LIBS) $(BLAS_LIBS) -lm
@@ -98,7 +100,7 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
-tests: $(TEST_BIN)
+tests: $(TEST_BIN) $(TOOL_BIN)
 
 # Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
 FUZZ_CC ?= clang
@@ -114,8 +116,72 @@ $(FUZZ_BIN): $(BUILD)/fuzz/%: tests/fuzz/%.c fuzz-lib
 	$(Q)$(FUZZ_CC) $(STD) $(WARN) -Wno-missing-prototypes $(INC) $(PKG_CFLAGS) $(FUZZ_CFLAGS) -fsanitize=fuzzer \
 	  -o $@ $< $(BUILD)/fuzz/lib/libmutirao.a -Wl,--as-needed $(LIBS)
 
+# What people and CI call. Packages come first, and make starts anew after them: it asked pkg-config before.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+AGAIN = +$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS))
+
+.PHONY: deps
+deps: ## install the Debian packages that are missing (asks first; tools/packages.txt lists them)
+	$(Q)tools/deps
+
+.PHONY: demo
+demo: deps ## install, build, and generate text on 2 ranks with the model in the repository
+	$(AGAIN) all
+	$(Q)BUILD=$(BUILD) tools/demo.sh
+
+.PHONY: model-smollm2
+model-smollm2: ## fetch SmolLM2-135M-Instruct (98 MB, Apache-2.0) into models/smollm2-135m
+	$(Q)tools/model_smollm2.sh
+
+.PHONY: test
+test: deps ## install, build, and run all tests (ONLY=NAME: those whose name contains it)
+	$(AGAIN) all tests
+	$(Q)BUILD=$(BUILD) tests/run $(ONLY)
+
+.PHONY: lint
+lint: deps ## layers, compiler flags, libm in the numeric path, lengths and columns
+	$(AGAIN) all
+	$(Q)tools/lint/run $(BUILD)
+
+.PHONY: format
+format: ## rewrite the C files as .clang-format says
+	$(Q)find src include tests -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
+
+# Sanitizers, each in a tree of its own; the unit tests and the fuzzers' corpus, no MPI jobs.
+SANITIZE_CFLAGS := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
+.PHONY: asan ubsan tsan
+asan: deps ## unit tests under AddressSanitizer (leaks too)
+	$(AGAIN) BUILD=build-asan CFLAGS="$(SANITIZE_CFLAGS) -fsanitize=address" LDFLAGS=-fsanitize=address tests
+	$(Q)LSAN_OPTIONS=suppressions=tests/leaks.supp BUILD=build-asan UNIT=1 tests/run $(ONLY)
+ubsan: deps ## unit tests under UndefinedBehaviorSanitizer
+	$(AGAIN) BUILD=build-ubsan CFLAGS="$(SANITIZE_CFLAGS) -fsanitize=undefined" LDFLAGS=-fsanitize=undefined tests
+	$(Q)UBSAN_OPTIONS=print_stacktrace=1 BUILD=build-ubsan UNIT=1 tests/run $(ONLY)
+tsan: deps ## unit tests under ThreadSanitizer
+	$(AGAIN) BUILD=build-tsan CFLAGS="$(SANITIZE_CFLAGS) -fsanitize=thread" LDFLAGS=-fsanitize=thread tests
+	$(Q)BUILD=build-tsan UNIT=1 tests/run $(ONLY)
+
+SECONDS_EACH ?= 60
+.PHONY: fuzz
+fuzz: ## run every fuzzer for SECONDS_EACH=60 (needs clang); what they find stays in tests/fuzz/corpus
+	$(Q)tools/deps clang:$(FUZZ_CC)
+	$(AGAIN) fuzzers
+	$(Q)BUILD=$(BUILD) SECONDS_EACH=$(SECONDS_EACH) tools/fuzz.sh $(ONLY)
+
+.PHONY: install
+install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repository, man page
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/mutirao/models $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(BUILD)/bin/mutirao $(BUILD)/bin/mutirao-rank $(DESTDIR)$(PREFIX)/bin
+	cp -R models/. $(DESTDIR)$(PREFIX)/share/mutirao/models
+	tools/man.sh $(BUILD)/bin/mutirao > $(DESTDIR)$(PREFIX)/share/man/man1/mutirao.1
+
+.PHONY: help
+help: ## list these
+	@echo "make                 build the programs into build/bin"
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
+	@echo "Variables: V=1 (show commands), CC, CFLAGS, LDFLAGS, BUILD, JOBS, PREFIX, DESTDIR"
+
 .PHONY: clean
-clean:
-	rm -rf $(BUILD)
+clean: ## remove what was built
+	rm -rf $(BUILD) build-asan build-ubsan build-tsan
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -73,8 +73,7 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
   }
   for (size_t i = 0; i < N_CANDIDATES; i++) {
     if (strcmp(asked, CANDIDATES[i].table->isa)) continue;
-    if (!CANDIDATES[i].usable())
-      return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);
+    if (!CANDIDATES[i].usable()) return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);
     *out = CANDIDATES[i].table;
     return MT_OK;
   }

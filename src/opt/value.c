@@ -168,16 +168,17 @@ static int read_ids(const mt_opt_row *row, const char *text, mt_opt_value *v, mt
   bool from_file = *text == '@';
   int rc = from_file ? mt_buf_read_file(&file, text + 1, MAX_LIST_BYTES, e) : MT_OK;
   const char *list = !from_file ? text : file.data ? file.data : "";
-  free(v->list); /* of an earlier --ids; how often it was given stays known */
-  v->list = NULL;
-  v->n = 0;
+  free(v->list); /* of several lists the last counts */
   uint32_t *ids = NULL;
+  size_t n = 0;
   if (!rc)
-    rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &v->n, e);
+    rc = mt_opt_parse_ids(from_file ? text + 1 : name, list, (uint32_t)row->max, &ids, &n, e);
   v->list = ids;
-  v->cap = v->n;
-  if (rc == MT_EINVAL && from_file && e)
-    rc = e->code = MT_EFORMAT; /* the file is at fault, not the command line */
+  v->n = v->cap = n;
+  if (rc == MT_EINVAL && from_file) { /* the file is at fault, not the command line */
+    rc = MT_EFORMAT;
+    if (e) e->code = rc;
+  }
   if (!rc && !v->n) rc = mt_err_set(e, MT_EINVAL, "%s: the list is empty", name);
   mt_buf_free(&file);
   return rc;
