@@ -50,6 +50,8 @@ LAUNCHER_OBJ := $(call obj,$(LAUNCHER_SRC))
 LIB := $(BUILD)/lib/libmutirao.a
 TEST_SRC := $(wildcard tests/*/test_*.c)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+# Programs that test scripts use.
+TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
 LIBS = $(PKG_LIBS) $(MPI_LIBS) $(BLAS_LIBS) -lm
@@ -98,7 +100,7 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
-tests: $(TEST_BIN)
+tests: $(TEST_BIN) $(TOOL_BIN)
 
 # Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
 FUZZ_CC ?= clang

@@ -14,7 +14,7 @@ enum {
   MT_OK = 0,
   MT_EINVAL = -1,       /* wrong usage or argument */
   MT_ENOMEM = -2,       /* memory refused, or a prediction says that it will not fit */
-  MT_EIO = -3,          /* open, read, write or network failed */
+  MT_EIO = -3,          /* an input cannot be opened or read; the message names it */
   MT_EFORMAT = -4,      /* a file or text from outside is malformed */
   MT_EUNSUPPORTED = -5, /* well-formed, but not something that we run; the message names it */
   MT_ERANGE = -6,       /* a count or size is outside what is allowed */
@@ -22,6 +22,7 @@ enum {
   MT_EPEER = -8,        /* another rank failed; the message names it */
   MT_ELIMIT = -9,       /* a sandbox limit (steps, memory, recursion) was reached */
   MT_ECANCELED = -10,   /* the user stopped it */
+  MT_ESYSTEM = -11,     /* the system refused: output cannot be written, a process not be started */
 };
 
 /* The detail of a failure. The caller owns it; every function that takes one accepts NULL. */

@@ -1,5 +1,5 @@
-/* Strings marked as safe (the filters safe and escape), after MarkupSafe: nothing is escaped on output, but text added to
- * such a string is, and what is cut from it stays marked. */
+/* Strings marked as safe (the filters safe and escape), after MarkupSafe: nothing is escaped on
+ * output, but text added to such a string is, and what is cut from it stays marked. */
 #include <string.h>
 
 #include "runtime.h"
@@ -11,7 +11,12 @@ val markup_escape(rt *r, val v) {
   size_t plain = 0;
   for (size_t i = 0; i < s->len; i++) {
     char c = s->p[i];
-    const char *entity = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;" : c == '\'' ? "&#39;" : NULL;
+    const char *entity = c == '&'    ? "&amp;"
+                         : c == '<'  ? "&lt;"
+                         : c == '>'  ? "&gt;"
+                         : c == '"'  ? "&#34;"
+                         : c == '\'' ? "&#39;"
+                                     : NULL;
     if (!entity) continue;
     sb_part(&b, s, plain, i);
     sb_puts(&b, entity, str_origin(s, i));
@@ -44,7 +49,8 @@ static val escape_strings(rt *r, val v) {
 
 /* Methods that compare and search take their arguments as they are, as do those that split. */
 static bool takes_as_is(const char *name) {
-  static const char *const names[] = {"split", "rsplit", "splitlines", "startswith", "endswith", "find", "rfind", "index", "rindex", "count"};
+  static const char *const names[] = {"split", "rsplit", "splitlines", "startswith", "endswith",
+                                      "find",  "rfind",  "index",      "rindex",     "count"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (!strcmp(name, names[i])) return true;
   return false;
@@ -56,7 +62,8 @@ val markup_call(rt *r, const method_def *m, val self, const args *a) {
     val *pos = val_array(r, a->n_pos);
     kwarg *kw = arena_alloc(&r->mem, a->n_kw, sizeof *kw);
     for (size_t i = 0; i < a->n_pos; i++) pos[i] = escape_strings(r, a->pos[i]);
-    for (size_t i = 0; i < a->n_kw; i++) kw[i] = (kwarg){a->kw[i].name, escape_strings(r, a->kw[i].v)};
+    for (size_t i = 0; i < a->n_kw; i++)
+      kw[i] = (kwarg){a->kw[i].name, escape_strings(r, a->kw[i].v)};
     escaped.pos = pos;
     escaped.kw = kw;
   }

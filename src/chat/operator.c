@@ -4,10 +4,13 @@
 #include "runtime.h"
 
 static int worst(val a, val b) {
-  return val_origin(a) == MT_SPAN_USER || val_origin(b) == MT_SPAN_USER ? MT_SPAN_USER : MT_SPAN_TEMPLATE;
+  return val_origin(a) == MT_SPAN_USER || val_origin(b) == MT_SPAN_USER ? MT_SPAN_USER
+                                                                        : MT_SPAN_TEMPLATE;
 }
 
-static int64_t as_int(val v) { return v.kind == V_BOOL ? v.u.b : v.u.i; }
+static int64_t as_int(val v) {
+  return v.kind == V_BOOL ? v.u.b : v.u.i;
+}
 
 static int64_t power_int(rt *r, int64_t base, int64_t exp) {
   int64_t out = 1;
@@ -116,7 +119,8 @@ static val join_lists(rt *r, val a, val b) {
   return val_list(r, v, n, a.u.l->form, worst(a, b));
 }
 
-/* The arguments of marked text are escaped: strings here, and the text of other values when they are put in as text. */
+/* The arguments of marked text are escaped: strings here, and the text of other values when they
+ * are put in as text. */
 static val percent(rt *r, val a, val b) {
   if (!a.markup) return format_percent(r, a.u.s, b);
   if (b.kind == V_DICT) fail(r, "formatting marked text by keys is not supported");
@@ -127,10 +131,13 @@ static val percent(rt *r, val a, val b) {
     escaped[i] = l ? l->v[i] : b;
     if (!val_is_number(escaped[i])) escaped[i] = markup_escape(r, escaped[i]);
   }
-  return markup_mark(r, format_percent(r, a.u.s, val_list(r, escaped, n, LIST_TUPLE, MT_SPAN_TEMPLATE)));
+  return markup_mark(
+      r, format_percent(r, a.u.s, val_list(r, escaped, n, LIST_TUPLE, MT_SPAN_TEMPLATE)));
 }
 
-static bool repeatable(val v) { return v.kind == V_STR || (v.kind == V_LIST && v.u.l->form <= LIST_TUPLE); }
+static bool repeatable(val v) {
+  return v.kind == V_STR || (v.kind == V_LIST && v.u.l->form <= LIST_TUPLE);
+}
 
 static const char *op_name(int op) {
   switch (op) {
@@ -149,7 +156,8 @@ val arith(rt *r, int op, val a, val b) {
   if (a.kind == V_STR && op == '%') return percent(r, a, b);
   if (b.kind == V_UNDEF) fail_undefined(r, b);
   if (val_is_number(a) && val_is_number(b)) {
-    if (a.kind == V_FLOAT || b.kind == V_FLOAT) return arith_float(r, op, val_number(a), val_number(b), worst(a, b));
+    if (a.kind == V_FLOAT || b.kind == V_FLOAT)
+      return arith_float(r, op, val_number(a), val_number(b), worst(a, b));
     return arith_int(r, op, as_int(a), as_int(b), worst(a, b));
   }
   if (op == '+' && a.kind == V_STR && b.kind == V_STR) {
@@ -161,13 +169,17 @@ val arith(rt *r, int op, val a, val b) {
     sum.markup = markup;
     return sum;
   }
-  if (op == '+' && a.kind == V_LIST && b.kind == V_LIST && a.u.l->form == b.u.l->form && repeatable(a))
+  if (op == '+' && a.kind == V_LIST && b.kind == V_LIST && a.u.l->form == b.u.l->form &&
+      repeatable(a))
     return join_lists(r, a, b);
-  if (op == '*' && repeatable(a) && (b.kind == V_INT || b.kind == V_BOOL)) return repeat(r, a, as_int(b));
-  if (op == '*' && repeatable(b) && (a.kind == V_INT || a.kind == V_BOOL)) return repeat(r, b, as_int(a));
+  if (op == '*' && repeatable(a) && (b.kind == V_INT || b.kind == V_BOOL))
+    return repeat(r, a, as_int(b));
+  if (op == '*' && repeatable(b) && (a.kind == V_INT || a.kind == V_BOOL))
+    return repeat(r, b, as_int(a));
   if (op == '+' && (a.kind == V_STR || b.kind == V_STR))
     fail(r, "can only concatenate str to str, not %s and %s", val_type_name(a), val_type_name(b));
-  fail(r, "unsupported operand types for %s: %s and %s", op_name(op), val_type_name(a), val_type_name(b));
+  fail(r, "unsupported operand types for %s: %s and %s", op_name(op), val_type_name(a),
+       val_type_name(b));
 }
 
 val negate(rt *r, val a) {

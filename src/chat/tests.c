@@ -3,11 +3,11 @@
 
 #include "runtime.h"
 
-#define KIND_TEST(name, condition)                 \
+#define KIND_TEST(name, condition)                \
   static bool name(rt *r, val v, const args *a) { \
-    (void)r;                                       \
-    (void)a;                                       \
-    return condition;                              \
+    (void)r;                                      \
+    (void)a;                                      \
+    return condition;                             \
   }
 KIND_TEST(is_defined, v.kind != V_UNDEF)
 KIND_TEST(is_undefined, v.kind == V_UNDEF)
@@ -29,8 +29,10 @@ KIND_TEST(is_test, v.kind == V_STR && test_find(v.u.s->p, v.u.s->len))
 KIND_TEST(is_upper, text_has_case(r, val_to_str(r, v), UNI_UPPER, UNI_LOWER))
 KIND_TEST(is_lower, text_has_case(r, val_to_str(r, v), UNI_LOWER, UNI_UPPER))
 
-#define COMPARE_TEST(name, op) \
-  static bool name(rt *r, val v, const args *a) { return compare(r, op, v, arg_get(a, 0, "other")); }
+#define COMPARE_TEST(name, op)                        \
+  static bool name(rt *r, val v, const args *a) {     \
+    return compare(r, op, v, arg_get(a, 0, "other")); \
+  }
 COMPARE_TEST(is_eq, TOK_EQ)
 COMPARE_TEST(is_ne, TOK_NE)
 COMPARE_TEST(is_lt, '<')
@@ -58,9 +60,12 @@ static bool is_even(rt *r, val v, const args *a) {
   (void)a;
   return remainder_is(r, v, val_int(2, MT_SPAN_TEMPLATE), 0);
 }
-static bool is_divisibleby(rt *r, val v, const args *a) { return remainder_is(r, v, arg_get(a, 0, "num"), 0); }
+static bool is_divisibleby(rt *r, val v, const args *a) {
+  return remainder_is(r, v, arg_get(a, 0, "num"), 0);
+}
 
-#define TEST(name, params, fn) {{"test", name, params}, fn}
+#define TEST(name, params, fn) \
+  { {"test", name, params}, fn }
 static const test_def tests[] = {
     TEST("defined", "", is_defined),
     TEST("undefined", "", is_undefined),
