@@ -31,6 +31,28 @@ static int share_config(mt_model *m, const char *path, mt_err *e) {
   return rc;
 }
 
+/* Hosts may hold different copies of a file under one name: a few pages of it, spread over the tensors, must hash alike
+ * on all ranks. Collective. */
+static int check_same_file(mt_model *m, mt_err *e) {
+  enum { PAGES = 8, PAGE = 4096 };
+  char page[PAGE];
+  uint64_t h = MT_HASH_INIT, first;
+  size_t n = mt_weights_count(m->weights);
+  int rc = MT_OK;
+  for (size_t i = 0; !rc && i < PAGES; i++) {
+    const mt_tensor_info *t = mt_weights_at(m->weights, i * (n - 1) / (PAGES - 1));
+    size_t bytes = t->bytes < PAGE ? t->bytes : PAGE;
+    rc = mt_weights_read(m->weights, t, t->bytes - bytes, bytes, page, e);
+    if (!rc) h = mt_hash64(h, page, bytes);
+  }
+  first = h;
+  rc = mt_comm_agree(m->comm, rc, e);
+  if (!rc) rc = mt_comm_bcast(m->comm, &first, sizeof first, 0, e);
+  if (!rc && first != h)
+    rc = mt_err_set(e, MT_EFORMAT, "%s: the copy here is not that of rank 0", mt_weights_file_name(m->weights, 0));
+  return mt_comm_agree(m->comm, rc, e);
+}
+
 /* The sizes that every rank must share come from rank 0; kernels and the memory limit stay each rank's own. */
 static int share_options(mt_model *m, mt_err *e) {
   uint64_t v[4] = {m->opt.kv_type, m->opt.kv_tokens, m->opt.max_seqs, m->opt.max_rows};
@@ -124,6 +146,7 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path, c
   m->opt = *opt;
   m->kn = opt->kernels;
   if ((rc = share_config(m, path, e)) || (rc = share_options(m, e))) goto out;
+  if (mt_comm_size(c) > 1 && (rc = check_same_file(m, e))) goto out;
   m->dims = mt_model_shard_dims(&m->cfg);
   rc = mt_shard_plan(&m->dims, (uint32_t)mt_comm_size(c), (uint32_t)mt_comm_rank(c), &m->shard, e);
   if (!rc) rc = check_memory(m, e);
