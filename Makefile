@@ -129,6 +129,10 @@ demo: deps ## install, build, and generate text on 2 ranks with the model in the
 	$(AGAIN) all
 	$(Q)BUILD=$(BUILD) tools/demo.sh
 
+.PHONY: model-smollm2
+model-smollm2: ## fetch SmolLM2-135M-Instruct (98 MB, Apache-2.0) into models/smollm2-135m
+	$(Q)tools/model_smollm2.sh
+
 .PHONY: test
 test: deps ## install, build, and run all tests (ONLY=NAME: those whose name contains it)
 	$(AGAIN) all tests
@@ -173,7 +177,7 @@ install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repo
 .PHONY: help
 help: ## list these
 	@echo "make                 build the programs into build/bin"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' Makefile
 	@echo "Variables: V=1 (show commands), CC, CFLAGS, LDFLAGS, BUILD, JOBS, PREFIX, DESTDIR"
 
 .PHONY: clean

@@ -1,4 +1,5 @@
-/* tensor: element and block types, and shapes. Layer 1; no arithmetic on elements. Nothing here is collective. */
+/* tensor: element and block types, and shapes. Layer 1; no arithmetic on elements. Nothing here
+ * is collective. */
 #ifndef MUTIRAO_TENSOR_H
 #define MUTIRAO_TENSOR_H
 
@@ -48,8 +49,8 @@ typedef struct mt_shape {
   uint64_t dim[4];
 } mt_shape;
 
-/* Elements and bytes as stored; false when they overflow, or when the innermost dimension is no multiple of the
- * type's block. */
+/* Elements and bytes as stored; false when they overflow, or when the innermost dimension is no
+ * multiple of the type's block. */
 bool mt_shape_elems(const mt_shape *s, uint64_t *elems);
 bool mt_shape_bytes(mt_dtype type, const mt_shape *s, uint64_t *bytes);
 /* Bytes of one row of `cols` elements; cols must be a multiple of the block. */

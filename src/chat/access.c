@@ -53,7 +53,8 @@ val get_attr_named(rt *r, val v, const str *name) {
 static val list_item(rt *r, val v, int64_t i) {
   int64_t n = (int64_t)v.u.l->n;
   if (i < 0) i += n;
-  if (i < 0 || i >= n) return val_undef(r, "%s has no element %lld", val_type_name(v), (long long)i);
+  if (i < 0 || i >= n)
+    return val_undef(r, "%s has no element %lld", val_type_name(v), (long long)i);
   return v.u.l->v[i];
 }
 
@@ -74,14 +75,15 @@ val get_item(rt *r, val v, val key) {
   } else if (key.kind == V_INT || key.kind == V_BOOL) {
     int64_t i = val_to_index(r, key, "an index");
     if (v.kind == V_LIST) return list_item(r, v, i);
-    if (v.kind == V_STR) return str_item(r, v.u.s, i);
+    if (v.kind == V_STR)
+      return v.markup ? markup_mark(r, str_item(r, v.u.s, i)) : str_item(r, v.u.s, i);
   }
   if (key.kind == V_STR) return get_attr_named(r, v, key.u.s);
   sb b = sb_new(r);
   put_repr(&b, key);
   const str *shown = sb_val(&b).u.s;
-  return val_undef(r, "'%s object' has no element %.*s", val_type_name(v), (int)(shown->len < 100 ? shown->len : 100),
-                   shown->p);
+  return val_undef(r, "'%s object' has no element %.*s", val_type_name(v),
+                   (int)(shown->len < 100 ? shown->len : 100), shown->p);
 }
 
 /* A bound of a slice over n elements, clamped as Python does; `otherwise` where it is absent. */
@@ -113,7 +115,8 @@ static int64_t walk(int64_t from, int64_t n, int64_t step) {
 static val slice_list(rt *r, val v, int64_t from, int64_t to, int64_t step) {
   const list *l = v.u.l;
   list *out = arena_alloc(&r->mem, 1, sizeof *out);
-  *out = (list){.form = l->form, .start = walk(l->start, from, l->step), .stop = walk(l->start, to, l->step)};
+  *out = (list){
+      .form = l->form, .start = walk(l->start, from, l->step), .stop = walk(l->start, to, l->step)};
   out->step = walk(0, l->step, step);
   if (step == 1) { /* shares the elements */
     out->n = from < to ? (size_t)(to - from) : 0;
@@ -131,13 +134,17 @@ val get_slice(rt *r, val v, val from, val to, val step) {
   if (v.kind == V_UNDEF) fail_undefined(r, v);
   bool sliceable = v.kind == V_STR || (v.kind == V_LIST && v.u.l->form <= LIST_RANGE);
   if (!sliceable) return val_undef(r, "'%s object' cannot be sliced", val_type_name(v));
-  int64_t n = (int64_t)val_length(r, v), by = step.kind == V_MISSING || step.kind == V_NONE ? 1 : val_to_index(r, step, "a slice step");
+  int64_t n = (int64_t)val_length(r, v), by = step.kind == V_MISSING || step.kind == V_NONE
+                                                  ? 1
+                                                  : val_to_index(r, step, "a slice step");
   if (by == 0) fail(r, "slice step cannot be zero");
   if (by > n + 1) by = n + 1; /* the same elements, and i + by cannot overflow */
   if (by < -n - 1) by = -n - 1;
   int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? n : n - 1;
-  int64_t a = bound(r, from, n, lowest, highest, by > 0 ? 0 : n - 1), z = bound(r, to, n, lowest, highest, by > 0 ? n : -1);
-  if (v.kind == V_STR) return slice_str(r, v.u.s, a, z, by);
+  int64_t a = bound(r, from, n, lowest, highest, by > 0 ? 0 : n - 1),
+          z = bound(r, to, n, lowest, highest, by > 0 ? n : -1);
+  if (v.kind == V_STR)
+    return v.markup ? markup_mark(r, slice_str(r, v.u.s, a, z, by)) : slice_str(r, v.u.s, a, z, by);
   return slice_list(r, v, a, z, by);
 }
 
@@ -155,12 +162,14 @@ static val path_step(rt *r, val v, const str *part) {
 }
 
 static val or_default(val v, val otherwise) {
-  return v.kind == V_UNDEF && otherwise.kind != V_MISSING && otherwise.kind != V_NONE ? otherwise : v;
+  return v.kind == V_UNDEF && otherwise.kind != V_MISSING && otherwise.kind != V_NONE ? otherwise
+                                                                                      : v;
 }
 
 val get_path(rt *r, val v, val path, val otherwise) {
   if (path.kind == V_INT) return or_default(get_item(r, v, path), otherwise);
-  if (path.kind != V_STR) fail(r, "an attribute's name must be a string or integer, not %s", val_type_name(path));
+  if (path.kind != V_STR)
+    fail(r, "an attribute's name must be a string or integer, not %s", val_type_name(path));
   const str *s = path.u.s;
   for (size_t from = 0; from <= s->len;) {
     const char *dot = memchr(s->p + from, '.', s->len - from);

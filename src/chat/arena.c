@@ -1,4 +1,5 @@
-/* Small blocks are cut from chunks; a large block has a chunk of its own, so that it can grow in place. */
+/* Small blocks are cut from chunks; a large block has a chunk of its own, so that it can grow in
+ * place. */
 #include "arena.h"
 
 #include <stdio.h>
@@ -36,7 +37,9 @@ void trap_throw_bare(trap *t, int code, const char *fmt, ...) {
   throw_v(t, code, true, fmt, ap);
 }
 
-void arena_init(arena *a, size_t limit_bytes, trap *t) { *a = (arena){.limit = limit_bytes, .trap = t}; }
+void arena_init(arena *a, size_t limit_bytes, trap *t) {
+  *a = (arena){.limit = limit_bytes, .trap = t};
+}
 
 void arena_free(arena *a) {
   for (arena_chunk *c = a->all; c;) {
@@ -95,8 +98,10 @@ void *arena_grow(arena *a, void *p, size_t old_bytes, size_t new_bytes) {
   arena_chunk *moved = mt_realloc(c, sizeof *c + new_bytes, 1);
   if (!moved) trap_throw(a->trap, MT_ENOMEM, "no memory for %zu bytes", new_bytes);
   moved->bytes = new_bytes;
-  if (moved->prev) moved->prev->next = moved;
-  else a->all = moved;
+  if (moved->prev)
+    moved->prev->next = moved;
+  else
+    a->all = moved;
   if (moved->next) moved->next->prev = moved;
   return moved + 1;
 }

@@ -29,7 +29,7 @@ bool arg_bool(rt *r, const args *a, size_t i, const char *name, bool otherwise) 
   return v.kind == V_MISSING ? otherwise : val_truth(r, v);
 }
 
-/* ---- signatures ---------------------------------------------------------------------------------------------------------- */
+/* ---- signatures ---------------------------------------------------------------------------- */
 
 /* The next parameter of a list "a,b?": its name's length; *optional; moves on. 0 at the end. */
 static size_t next_param(const char **p, const char **name, bool *optional) {
@@ -55,21 +55,28 @@ static bool takes(const signature *s, const char *name) {
   return false;
 }
 
-void signature_check(trap *t, const signature *s, size_t n_pos, const char *const *names, size_t n_names, bool open) {
+void signature_check(trap *t, const signature *s, size_t n_pos, const char *const *names,
+                     size_t n_names, bool open) {
   if (*s->params == '*') return;
   const char *p = s->params, *param;
   bool optional;
   size_t i = 0;
   for (size_t len; (len = next_param(&p, &param, &optional)); i++) {
     bool named = has_name(names, n_names, param, len);
-    if (named && i < n_pos) trap_throw(t, MT_EINVAL, "%s '%s': argument '%.*s' is given twice", s->kind, s->name, (int)len, param);
+    if (named && i < n_pos)
+      trap_throw(t, MT_EINVAL, "%s '%s': argument '%.*s' is given twice", s->kind, s->name,
+                 (int)len, param);
     if (!named && i >= n_pos && !optional && !open)
-      trap_throw(t, MT_EINVAL, "%s '%s' needs the argument '%.*s'", s->kind, s->name, (int)len, param);
+      trap_throw(t, MT_EINVAL, "%s '%s' needs the argument '%.*s'", s->kind, s->name, (int)len,
+                 param);
   }
-  if (n_pos > i) trap_throw(t, MT_EUNSUPPORTED, "%s '%s' takes not more than %zu arguments", s->kind, s->name, i);
+  if (n_pos > i)
+    trap_throw(t, MT_EUNSUPPORTED, "%s '%s' takes not more than %zu arguments", s->kind, s->name,
+               i);
   for (size_t k = 0; k < n_names; k++)
     if (!takes(s, names[k]))
-      trap_throw(t, MT_EUNSUPPORTED, "%s '%s': the argument '%.100s' is not supported", s->kind, s->name, names[k]);
+      trap_throw(t, MT_EUNSUPPORTED, "%s '%s': the argument '%.100s' is not supported", s->kind,
+                 s->name, names[k]);
 }
 
 void signature_check_args(rt *r, const signature *s, const args *a) {
@@ -84,7 +91,7 @@ void signature_check_args(rt *r, const signature *s, const args *a) {
   signature_check(&r->trap, s, a->n_pos, names, a->n_kw, false);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------------------ */
+/* ---- tables -------------------------------------------------------------------------------- */
 
 static bool named(const signature *s, const char *name, size_t len) {
   return strlen(s->name) == len && !memcmp(s->name, name, len);
@@ -102,6 +109,7 @@ val call_filter(rt *r, const filter_def *f, val in, const args *a) {
   enter(r);
   signature_check_args(r, &f->sig, a);
   val v = f->fn(r, in, a);
+  if (f->keeps_markup && in.kind == V_STR && in.markup && v.kind == V_STR) v.markup = true;
   leave(r);
   return v;
 }
@@ -126,7 +134,9 @@ val call_value(rt *r, val fn, const args *a, const node *at) {
     v = f->fn(r, a);
   } else if (fn.kind == V_METHOD) {
     signature_check_args(r, &fn.u.method->def->sig, a);
-    v = fn.u.method->def->fn(r, fn.u.method->self, a);
+    const method *m = fn.u.method;
+    v = m->self.kind == V_STR && m->self.markup ? markup_call(r, m->def, m->self, a)
+                                                : m->def->fn(r, m->self, a);
   } else if (fn.kind == V_LOOP) {
     if (a->n_pos != 1 || a->n_kw) fail(r, "loop() takes one argument");
     v = exec_loop(r, fn.u.loop->n, fn.u.loop->outer, a->pos[0], fn.u.loop->depth0 + 1);

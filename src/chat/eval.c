@@ -70,7 +70,9 @@ static val conditional(rt *r, env *e, const node *n) {
   return val_undef(r, "the inline if without else is undefined here");
 }
 
-static val maybe(rt *r, env *e, const node *n) { return n ? eval(r, e, n) : (val){.kind = V_MISSING}; }
+static val maybe(rt *r, env *e, const node *n) {
+  return n ? eval(r, e, n) : (val){.kind = V_MISSING};
+}
 
 static val item(rt *r, env *e, const node *n) {
   val a = eval(r, e, n->a);
@@ -79,7 +81,7 @@ static val item(rt *r, env *e, const node *n) {
   return get_slice(r, a, from, to, step);
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+/* ---- calls --------------------------------------------------------------------------------- */
 
 typedef struct arg_list {
   vec pos;
@@ -91,7 +93,8 @@ static void push_kwarg(arg_list *l, const str *name, val v) {
   rt *r = l->pos.r;
   for (size_t i = 0; i < l->n_kw; i++)
     if (!str_cmp(l->kw[i].name, name))
-      fail(r, "the keyword argument '%.*s' is repeated", (int)(name->len < 100 ? name->len : 100), name->p);
+      fail(r, "the keyword argument '%.*s' is repeated", (int)(name->len < 100 ? name->len : 100),
+           name->p);
   if (l->n_kw == l->cap_kw) {
     size_t cap = l->cap_kw ? 2 * l->cap_kw : 4;
     l->kw = arena_grow(&r->mem, l->kw, l->cap_kw * sizeof(kwarg), cap * sizeof(kwarg));
@@ -131,7 +134,8 @@ static val call(rt *r, env *e, const node *n) {
     r->trap.line = n->line;
     val fn = self.kind == V_LOOP ? self : get_attr(r, self, name);
     args a = eval_args(r, e, &n->kids);
-    return self.kind == V_LOOP ? loop_call_method(r, self.u.loop, name->p, &a) : call_value(r, fn, &a, n);
+    return self.kind == V_LOOP ? loop_call_method(r, self.u.loop, name->p, &a)
+                               : call_value(r, fn, &a, n);
   }
   val fn = eval(r, e, n->a);
   args a = eval_args(r, e, &n->kids);
@@ -167,20 +171,12 @@ static val eval_node(rt *r, env *e, const node *n) {
     case N_LIST:
     case N_TUPLE: return list_value(r, e, n);
     case N_DICT: return dict_value(r, e, n);
-    case N_NOT:
-      a = eval(r, e, n->a);
-      return val_bool(!val_truth(r, a), val_origin(a));
+    case N_NOT: a = eval(r, e, n->a); return val_bool(!val_truth(r, a), val_origin(a));
     case N_NEG: return negate(r, eval(r, e, n->a));
     case N_POS: return arith(r, '+', val_int(0, MT_SPAN_TEMPLATE), eval(r, e, n->a));
-    case N_AND:
-      a = eval(r, e, n->a);
-      return val_truth(r, a) ? eval(r, e, n->b) : a;
-    case N_OR:
-      a = eval(r, e, n->a);
-      return val_truth(r, a) ? a : eval(r, e, n->b);
-    case N_ARITH:
-      a = eval(r, e, n->a);
-      return arith(r, n->op, a, eval(r, e, n->b));
+    case N_AND: a = eval(r, e, n->a); return val_truth(r, a) ? eval(r, e, n->b) : a;
+    case N_OR: a = eval(r, e, n->a); return val_truth(r, a) ? a : eval(r, e, n->b);
+    case N_ARITH: a = eval(r, e, n->a); return arith(r, n->op, a, eval(r, e, n->b));
     case N_CONCAT: return concat(r, e, n);
     case N_COMPARE: return comparison(r, e, n);
     case N_IF_EXPR: return conditional(r, e, n);

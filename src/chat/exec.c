@@ -8,12 +8,14 @@ static void assign(rt *r, env *e, const node *target, val v) {
     env_set(r, e, target->name, v);
   } else if (target->kind == N_NS_ATTR) {
     const val *ns = env_get(e, target->a->name);
-    if (!ns || ns->kind != V_NS) fail(r, "'%.100s' is not a namespace, its attributes cannot be set", target->a->name->p);
+    if (!ns || ns->kind != V_NS)
+      fail(r, "'%.100s' is not a namespace, its attributes cannot be set", target->a->name->p);
     ns_set(r, ns->u.ns, target->name, v);
   } else {
     if (v.kind == V_UNDEF) fail_undefined(r, v);
     const list *l = val_items(r, v);
-    if (l->n != target->kids.n) fail(r, "cannot unpack %zu values into %zu names", l->n, target->kids.n);
+    if (l->n != target->kids.n)
+      fail(r, "cannot unpack %zu values into %zu names", l->n, target->kids.n);
     for (size_t i = 0; i < l->n; i++) assign(r, e, target->kids.v[i], l->v[i]);
   }
 }
@@ -26,9 +28,10 @@ val exec_capture(rt *r, env *e, const node_list *l) {
   return sb_val(&b);
 }
 
-/* ---- loops ------------------------------------------------------------------------------------------------------------- */
+/* ---- loops --------------------------------------------------------------------------------- */
 
-/* The next item that passes the loop's filter. The filter runs as late as Jinja runs it: it may see what the body set. */
+/* The next item that passes the loop's filter. The filter runs as late as Jinja runs it: it may see
+ * what the body set. */
 static bool fetch(rt *r, loop *l, val *out) {
   while (l->next < l->total) {
     val v = l->v[l->next++];
@@ -51,8 +54,10 @@ static bool peek(rt *r, loop *l) {
 
 static bool advance(rt *r, loop *l) {
   val v;
-  if (l->has_after) v = l->after;
-  else if (!fetch(r, l, &v)) return false;
+  if (l->has_after)
+    v = l->after;
+  else if (!fetch(r, l, &v))
+    return false;
   l->has_after = false;
   if (l->index0 >= 0) {
     l->before = l->current;
@@ -116,7 +121,13 @@ val loop_call_method(rt *r, loop *l, const char *name, const args *a) {
 static void run_loop(rt *r, const node *n, env *outer, val items, unsigned depth0) {
   const list *l = val_items(r, items);
   loop *lp = arena_alloc(&r->mem, 1, sizeof *lp);
-  *lp = (loop){.n = n, .filter = n->c, .outer = outer, .v = l->v, .total = l->n, .index0 = -1, .known_length = -1,
+  *lp = (loop){.n = n,
+               .filter = n->c,
+               .outer = outer,
+               .v = l->v,
+               .total = l->n,
+               .index0 = -1,
+               .known_length = -1,
                .depth0 = depth0};
   const sym *name = sym_find(r->t, "loop", 4);
   env *e = NULL;
@@ -135,7 +146,8 @@ static void run_loop(rt *r, const node *n, env *outer, val items, unsigned depth
 val exec_loop(rt *r, const node *n, env *outer, val items, unsigned depth0) {
   sb *out = r->out, b = sb_new(r);
   if (!n->op) fail(r, "loop() needs a recursive loop");
-  if (++r->macros > MAX_MACRO_DEPTH) trap_throw(&r->trap, MT_ELIMIT, "a loop recurses more than %d deep", MAX_MACRO_DEPTH);
+  if (++r->macros > MAX_MACRO_DEPTH)
+    trap_throw(&r->trap, MT_ELIMIT, "a loop recurses more than %d deep", MAX_MACRO_DEPTH);
   r->out = &b;
   run_loop(r, n, outer, items, depth0);
   r->out = out;
@@ -143,7 +155,7 @@ val exec_loop(rt *r, const node *n, env *outer, val items, unsigned depth0) {
   return sb_val(&b);
 }
 
-/* ---- macros -------------------------------------------------------------------------------------------------------------- */
+/* ---- macros -------------------------------------------------------------------------------- */
 
 static env *keep(env *e) {
   for (env *up = e; up && !up->kept; up = up->up) up->kept = true;
@@ -158,7 +170,8 @@ static val make_macro(rt *r, env *e, const node *n) {
 
 static const kwarg *find_kwarg(const args *a, const sym *name) {
   for (size_t i = 0; i < a->n_kw; i++)
-    if (a->kw[i].name->len == name->len && !memcmp(a->kw[i].name->p, name->p, name->len)) return &a->kw[i];
+    if (a->kw[i].name->len == name->len && !memcmp(a->kw[i].name->p, name->p, name->len))
+      return &a->kw[i];
   return NULL;
 }
 
@@ -168,15 +181,19 @@ static bool is_param(const node *n, const str *name) {
   return false;
 }
 
-/* What the parameters leave over goes to varargs, kwargs and caller where the macro names them; else it is an error. */
+/* What the parameters leave over goes to varargs, kwargs and caller where the macro names them;
+ * else it is an error. */
 static void bind_rest(rt *r, const node *n, env *e, const args *a) {
   const sym *varargs = sym_find(r->t, "varargs", 7), *kwargs = sym_find(r->t, "kwargs", 6),
             *caller = sym_find(r->t, "caller", 6);
   size_t n_params = n->params.n;
   const char *name = n->kind == N_MACRO ? n->name->p : "caller";
-  if (a->n_pos > n_params && !varargs) fail(r, "macro '%s' takes not more than %zu arguments", name, n_params);
+  if (a->n_pos > n_params && !varargs)
+    fail(r, "macro '%s' takes not more than %zu arguments", name, n_params);
   size_t more = a->n_pos > n_params ? a->n_pos - n_params : 0;
-  if (varargs) env_set(r, e, varargs, val_list(r, more ? a->pos + n_params : NULL, more, LIST_TUPLE, MT_SPAN_TEMPLATE));
+  if (varargs)
+    env_set(r, e, varargs,
+            val_list(r, more ? a->pos + n_params : NULL, more, LIST_TUPLE, MT_SPAN_TEMPLATE));
   vec kv = {.r = r};
   for (size_t i = 0; i < a->n_kw; i++) {
     const str *key = a->kw[i].name;
@@ -185,7 +202,9 @@ static void bind_rest(rt *r, const node *n, env *e, const args *a) {
       env_set(r, e, caller, a->kw[i].v);
       continue;
     }
-    if (!kwargs) fail(r, "macro '%s' takes no keyword argument '%.*s'", name, (int)(key->len < 100 ? key->len : 100), key->p);
+    if (!kwargs)
+      fail(r, "macro '%s' takes no keyword argument '%.*s'", name,
+           (int)(key->len < 100 ? key->len : 100), key->p);
     vec_push(&kv, (val){.kind = V_STR, .u.s = key});
     vec_push(&kv, a->kw[i].v);
   }
@@ -204,7 +223,10 @@ val call_macro(rt *r, const macro *m, const args *a) {
     const node *p = n->params.v[i];
     const kwarg *k = find_kwarg(a, p->name);
     if (k && i < a->n_pos) fail(r, "the macro's argument '%s' is given twice", p->name->p);
-    val v = k ? k->v : i < a->n_pos ? a->pos[i] : p->a ? eval(r, e, p->a) : val_undef(r, "parameter '%.100s' was not provided", p->name->p);
+    val v = k              ? k->v
+            : i < a->n_pos ? a->pos[i]
+            : p->a         ? eval(r, e, p->a)
+                           : val_undef(r, "parameter '%.100s' was not provided", p->name->p);
     env_set(r, e, p->name, v);
   }
   val out = exec_capture(r, e, &n->kids);
@@ -224,7 +246,7 @@ static void call_block(rt *r, env *e, const node *n) {
   put_str(r->out, call_value(r, eval(r, e, n->a->a), &a, n));
 }
 
-/* ---- statements ------------------------------------------------------------------------------------------------------------ */
+/* ---- statements ---------------------------------------------------------------------------- */
 
 static enum flow if_statement(rt *r, env *e, const node *n) {
   for (size_t i = 0; i < n->kids.n; i++) {
@@ -259,7 +281,9 @@ static enum flow exec(rt *r, env *e, const node *n) {
     case N_SET_BLOCK: set_block(r, e, n); break;
     case N_MACRO: env_set(r, e, n->name, make_macro(r, e, n)); break;
     case N_CALL_BLOCK: call_block(r, e, n); break;
-    case N_FILTER_BLOCK: put_str(r->out, eval_filter_chain(r, e, n->b, exec_capture(r, env_new(r, e), &n->kids))); break;
+    case N_FILTER_BLOCK:
+      put_str(r->out, eval_filter_chain(r, e, n->b, exec_capture(r, env_new(r, e), &n->kids)));
+      break;
     case N_WITH: return with_statement(r, e, n);
     case N_SCOPE: exec_list(r, env_new(r, e), &n->kids); break;
     case N_BREAK: return FLOW_BREAK;

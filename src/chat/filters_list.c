@@ -37,7 +37,8 @@ static val items(rt *r, val v, const args *a) {
   if (v.kind == V_UNDEF) return val_list(r, NULL, 0, LIST_LIST, MT_SPAN_TEMPLATE);
   if (v.kind != V_DICT) fail(r, "items needs a mapping, not %s", val_type_name(v));
   val *out = val_array(r, v.u.d->n);
-  for (size_t i = 0; i < v.u.d->n; i++) out[i] = val_list(r, &v.u.d->kv[2 * i], 2, LIST_TUPLE, v.origin);
+  for (size_t i = 0; i < v.u.d->n; i++)
+    out[i] = val_list(r, &v.u.d->kv[2 * i], 2, LIST_TUPLE, v.origin);
   return val_list(r, out, v.u.d->n, LIST_LIST, v.origin);
 }
 
@@ -47,19 +48,23 @@ static val reverse(rt *r, val v, const args *a) {
   val *out = val_array(r, l->n);
   for (size_t i = 0; i < l->n; i++) out[i] = l->v[l->n - 1 - i];
   val reversed = val_list(r, out, l->n, LIST_LIST, v.origin);
-  return v.kind == V_STR ? text_join(r, reversed.u.l, val_cstr(r, "").u.s, true) : reversed;
+  if (v.kind != V_STR) return reversed;
+  val text = text_join(r, reversed.u.l, val_cstr(r, "").u.s, true);
+  text.markup = v.markup;
+  return text;
 }
 
 static val attr(rt *r, val v, const args *a) {
   const str *name = arg_str(r, a, 0, "name");
   if (!name) fail(r, "attr needs a name");
   if (v.kind == V_DICT && !method_find(V_DICT, name->p, name->len)) /* attributes only, not items */
-    return val_undef(r, "'dict object' has no attribute '%.*s'", (int)(name->len < 100 ? name->len : 100), name->p);
+    return val_undef(r, "'dict object' has no attribute '%.*s'",
+                     (int)(name->len < 100 ? name->len : 100), name->p);
   const sym *s = sym_find(r->t, name->p, name->len);
   return v.kind == V_DICT && s ? get_attr(r, v, s) : get_attr_named(r, v, name);
 }
 
-/* ---- keys: attribute and case ------------------------------------------------------------------------------------------------ */
+/* ---- keys: attribute and case -------------------------------------------------------------- */
 
 static val fold(rt *r, val v, bool case_sensitive) {
   return v.kind == V_STR && !case_sensitive ? text_map_case(r, v.u.s, UNI_TO_LOWER) : v;
@@ -101,12 +106,14 @@ static val sort(rt *r, val v, const args *a) {
 static val dictsort(rt *r, val v, const args *a) {
   if (v.kind != V_DICT) fail(r, "dictsort needs a dict, not %s", val_type_name(v));
   const str *by = arg_str(r, a, 1, "by");
-  if (by && !str_is(by, "key") && !str_is(by, "value")) fail(r, "dictsort: by must be key or value");
+  if (by && !str_is(by, "key") && !str_is(by, "value"))
+    fail(r, "dictsort: by must be key or value");
   val pairs = items(r, v, a);
   val *keys = val_array(r, pairs.u.l->n), *out = val_array(r, pairs.u.l->n);
   for (size_t i = 0; i < pairs.u.l->n; i++) {
     out[i] = pairs.u.l->v[i];
-    keys[i] = fold(r, out[i].u.l->v[by && str_is(by, "value")], arg_bool(r, a, 0, "case_sensitive", false));
+    keys[i] = fold(r, out[i].u.l->v[by && str_is(by, "value")],
+                   arg_bool(r, a, 0, "case_sensitive", false));
   }
   sort_by_keys(r, keys, out, pairs.u.l->n, arg_bool(r, a, 2, "reverse", false));
   return val_list(r, out, pairs.u.l->n, LIST_LIST, v.origin);
@@ -142,13 +149,19 @@ static val extreme(rt *r, val v, const args *a, int wanted) {
   }
   return best;
 }
-static val min_filter(rt *r, val v, const args *a) { return extreme(r, v, a, -1); }
-static val max_filter(rt *r, val v, const args *a) { return extreme(r, v, a, 1); }
+static val min_filter(rt *r, val v, const args *a) {
+  return extreme(r, v, a, -1);
+}
+static val max_filter(rt *r, val v, const args *a) {
+  return extreme(r, v, a, 1);
+}
 
 static val sum(rt *r, val v, const args *a) {
   const list *l = val_items(r, v);
-  val attribute = arg_get(a, 0, "attribute"), total = arg_or(a, 1, "start", val_int(0, MT_SPAN_TEMPLATE));
-  for (size_t i = 0; i < l->n; i++) total = arith(r, '+', total, item_key(r, l->v[i], attribute, true));
+  val attribute = arg_get(a, 0, "attribute"),
+      total = arg_or(a, 1, "start", val_int(0, MT_SPAN_TEMPLATE));
+  for (size_t i = 0; i < l->n; i++)
+    total = arith(r, '+', total, item_key(r, l->v[i], attribute, true));
   return total;
 }
 
@@ -158,11 +171,12 @@ static val join(rt *r, val v, const args *a) {
   const str *sep = val_to_str(r, arg_or(a, 0, "d", val_cstr(r, "")));
   if (attribute.kind == V_MISSING || attribute.kind == V_NONE) return text_join(r, l, sep, false);
   val *parts = val_array(r, l->n);
-  for (size_t i = 0; i < l->n; i++) parts[i] = get_path(r, l->v[i], attribute, (val){.kind = V_MISSING});
+  for (size_t i = 0; i < l->n; i++)
+    parts[i] = get_path(r, l->v[i], attribute, (val){.kind = V_MISSING});
   return text_join(r, val_list(r, parts, l->n, LIST_LIST, v.origin).u.l, sep, false);
 }
 
-/* ---- cutting ------------------------------------------------------------------------------------------------------------------- */
+/* ---- cutting ------------------------------------------------------------------------------- */
 
 static void pad_with(rt *r, vec *row, size_t upto, val fill) {
   (void)r;
@@ -201,7 +215,7 @@ static val slice(rt *r, val v, const args *a) {
   return vec_list(&rows, LIST_LIST, v.origin);
 }
 
-/* ---- map, select and relatives --------------------------------------------------------------------------------------------------- */
+/* ---- map, select and relatives ------------------------------------------------------------- */
 
 static args rest_of(const args *a, size_t from) {
   args b = *a;
@@ -217,10 +231,16 @@ static val map_attribute(rt *r, const list *l, const args *a, int origin) {
   return val_list(r, out, l->n, LIST_LIST, origin);
 }
 
+/* map, select and their relatives take anything false for an empty list. */
+static const list *items_or_none(rt *r, val v) {
+  return val_truth(r, v) ? val_items(r, v) : val_list(r, NULL, 0, LIST_LIST, MT_SPAN_TEMPLATE).u.l;
+}
+
 static val map(rt *r, val v, const args *a) {
-  const list *l = val_items(r, v);
+  const list *l = items_or_none(r, v);
   if (!a->n_pos) {
-    if (arg_get(a, SIZE_MAX, "attribute").kind == V_MISSING) fail(r, "map needs a filter or an attribute");
+    if (arg_get(a, SIZE_MAX, "attribute").kind == V_MISSING)
+      fail(r, "map needs a filter or an attribute");
     return map_attribute(r, l, a, v.origin);
   }
   const str *name = arg_str(r, a, 0, "filter");
@@ -232,9 +252,10 @@ static val map(rt *r, val v, const args *a) {
   return val_list(r, out, l->n, LIST_LIST, v.origin);
 }
 
-/* Keeps the items for which the test (argument `at`, with the rest as its arguments; absent: truth) gives `wanted`. */
+/* Keeps the items for which the test (argument `at`, with the rest as its arguments; absent: truth)
+ * gives `wanted`. */
 static val keep_if(rt *r, val v, const args *a, size_t at, bool wanted) {
-  const list *l = val_items(r, v);
+  const list *l = items_or_none(r, v);
   const test_def *t = NULL;
   if (at > 0 && !a->n_pos) fail(r, "an attribute is needed");
   if (a->n_pos > at) {
@@ -250,12 +271,21 @@ static val keep_if(rt *r, val v, const args *a, size_t at, bool wanted) {
   }
   return vec_list(&out, LIST_LIST, v.origin);
 }
-static val select_filter(rt *r, val v, const args *a) { return keep_if(r, v, a, 0, true); }
-static val reject(rt *r, val v, const args *a) { return keep_if(r, v, a, 0, false); }
-static val selectattr(rt *r, val v, const args *a) { return keep_if(r, v, a, 1, true); }
-static val rejectattr(rt *r, val v, const args *a) { return keep_if(r, v, a, 1, false); }
+static val select_filter(rt *r, val v, const args *a) {
+  return keep_if(r, v, a, 0, true);
+}
+static val reject(rt *r, val v, const args *a) {
+  return keep_if(r, v, a, 0, false);
+}
+static val selectattr(rt *r, val v, const args *a) {
+  return keep_if(r, v, a, 1, true);
+}
+static val rejectattr(rt *r, val v, const args *a) {
+  return keep_if(r, v, a, 1, false);
+}
 
-#define FILTER(name, params, fn) {{"filter", name, params}, fn}
+#define FILTER(name, params, fn) \
+  { {"filter", name, params}, fn, false }
 const filter_def chat_list_filters[] = {
     FILTER("length", "", count),
     FILTER("count", "", count),
@@ -281,5 +311,5 @@ const filter_def chat_list_filters[] = {
     FILTER("reject", "*", reject),
     FILTER("selectattr", "*", selectattr),
     FILTER("rejectattr", "*", rejectattr),
-    {{NULL, NULL, NULL}, NULL},
+    {{NULL, NULL, NULL}, NULL, false},
 };

@@ -45,32 +45,33 @@ static val trim(rt *r, val v, const args *a) {
 
 static val replace(rt *r, val v, const args *a) {
   val count = arg_or(a, 2, "count", val_none());
-  return text_replace(r, val_to_str(r, v), val_to_str(r, arg_get(a, 0, "old")), val_to_str(r, arg_get(a, 1, "new")),
+  return text_replace(r, val_to_str(r, v), val_to_str(r, arg_get(a, 0, "old")),
+                      val_to_str(r, arg_get(a, 1, "new")),
                       count.kind == V_NONE ? -1 : val_to_index(r, count, "count"));
 }
 
 static val center(rt *r, val v, const args *a) {
   const str *s = val_to_str(r, v), *space = val_cstr(r, " ").u.s;
   int64_t width = val_to_index(r, arg_or(a, 0, "width", val_int(80, MT_SPAN_TEMPLATE)), "width");
-  int64_t n = (int64_t)str_chars(r, s), pad = width > n ? width - n : 0, left = pad / 2 + (pad & width & 1);
+  int64_t n = (int64_t)str_chars(r, s), pad = width > n ? width - n : 0,
+          left = pad / 2 + (pad & width & 1);
   return text_pad(r, s, left, pad - left, space);
 }
 
 static val escape(rt *r, val v, const args *a) {
   (void)a;
-  const str *s = val_to_str(r, v);
-  sb b = sb_new(r);
-  size_t plain = 0;
-  for (size_t i = 0; i < s->len; i++) {
-    char c = s->p[i];
-    const char *entity = c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&#34;" : c == '\'' ? "&#39;" : NULL;
-    if (!entity) continue;
-    sb_part(&b, s, plain, i);
-    sb_puts(&b, entity, str_origin(s, i));
-    plain = i + 1;
-  }
-  sb_part(&b, s, plain, s->len);
-  return sb_val(&b);
+  return markup_escape(r, v);
+}
+
+static val force_escape(rt *r, val v, const args *a) {
+  (void)a;
+  v.markup = false;
+  return markup_escape(r, v);
+}
+
+static val safe(rt *r, val v, const args *a) {
+  (void)a;
+  return markup_mark(r, (val){.kind = V_STR, .u.s = val_to_str(r, v)});
 }
 
 static val indent(rt *r, val v, const args *a) {
@@ -78,10 +79,13 @@ static val indent(rt *r, val v, const args *a) {
   val width = arg_or(a, 0, "width", val_int(4, MT_SPAN_TEMPLATE));
   bool first = arg_bool(r, a, 1, "first", false), blank = arg_bool(r, a, 2, "blank", false);
   by = width.kind == V_STR ? width.u.s
-                           : text_pad(r, val_cstr(r, "").u.s, val_to_index(r, width, "width"), 0, val_cstr(r, " ").u.s).u.s;
+                           : text_pad(r, val_cstr(r, "").u.s, val_to_index(r, width, "width"), 0,
+                                      val_cstr(r, " ").u.s)
+                                 .u.s;
   sb whole = sb_new(r), b = sb_new(r);
   sb_str(&whole, s);
-  sb_puts(&whole, "\n", str_worst_origin(s)); /* so that a newline at the end makes one more line, as in Jinja */
+  sb_puts(&whole, "\n",
+          str_worst_origin(s)); /* so that a newline at the end makes one more line, as in Jinja */
   const list *lines = text_splitlines(r, sb_val(&whole).u.s, false).u.l;
   if (first) sb_str(&b, by);
   for (size_t i = 0; i < lines->n; i++) {
@@ -97,12 +101,15 @@ static val indent(rt *r, val v, const args *a) {
 
 static val truncate_text(rt *r, val v, const args *a) {
   const str *s = val_to_str(r, v), *end = val_to_str(r, arg_or(a, 2, "end", val_cstr(r, "...")));
-  int64_t length = val_to_index(r, arg_or(a, 0, "length", val_int(255, MT_SPAN_TEMPLATE)), "length");
+  int64_t length =
+      val_to_index(r, arg_or(a, 0, "length", val_int(255, MT_SPAN_TEMPLATE)), "length");
   val given = arg_or(a, 3, "leeway", val_none());
   int64_t leeway = given.kind == V_NONE ? 5 : val_to_index(r, given, "leeway");
   int64_t tail = (int64_t)str_chars(r, end), over;
-  if (length < tail || leeway < 0) fail(r, "truncate: the length must hold the end, and leeway not be negative");
-  if (!__builtin_add_overflow(length, leeway, &over) && (int64_t)str_chars(r, s) <= over) return (val){.kind = V_STR, .u.s = s};
+  if (length < tail || leeway < 0)
+    fail(r, "truncate: the length must hold the end, and leeway not be negative");
+  if (!__builtin_add_overflow(length, leeway, &over) && (int64_t)str_chars(r, s) <= over)
+    return (val){.kind = V_STR, .u.s = s};
   size_t cut = str_offset(r, s, (size_t)(length - tail));
   if (!arg_bool(r, a, 1, "killwords", false)) {
     size_t space = str_rfind(r, s, val_cstr(r, " ").u.s, cut);
@@ -133,7 +140,8 @@ static void put_url(sb *b, const str *s, bool query) {
   for (size_t i = 0; i < s->len; i++) {
     unsigned char c = (unsigned char)s->p[i];
     char hex[4];
-    bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || (c && strchr("_.-~", c)) || (c == '/' && !query);
+    bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
+                 (c && strchr("_.-~", c)) || (c == '/' && !query);
     if (plain) {
       sb_part(b, s, i, i + 1);
     } else if (c == ' ' && query) {
@@ -167,13 +175,15 @@ static val urlencode(rt *r, val v, const args *a) {
 static val format(rt *r, val v, const args *a) {
   const str *f = val_to_str(r, v);
   if (a->n_pos && a->n_kw) fail(r, "format takes positional or keyword arguments, not both");
-  if (!a->n_kw) return format_percent(r, f, val_list(r, a->pos, a->n_pos, LIST_TUPLE, MT_SPAN_TEMPLATE));
+  val whole = {.kind = V_STR, .u.s = f, .markup = v.kind == V_STR && v.markup};
+  if (!a->n_kw)
+    return arith(r, '%', whole, val_list(r, a->pos, a->n_pos, LIST_TUPLE, MT_SPAN_TEMPLATE));
   val *kv = val_array(r, 2 * a->n_kw);
   for (size_t i = 0; i < a->n_kw; i++) {
     kv[2 * i] = (val){.kind = V_STR, .u.s = a->kw[i].name};
     kv[2 * i + 1] = a->kw[i].v;
   }
-  return format_percent(r, f, val_dict(r, kv, a->n_kw, MT_SPAN_TEMPLATE));
+  return arith(r, '%', whole, val_dict(r, kv, a->n_kw, MT_SPAN_TEMPLATE));
 }
 
 static val tojson(rt *r, val v, const args *a) {
@@ -182,9 +192,10 @@ static val tojson(rt *r, val v, const args *a) {
                  arg_or(a, 2, "separators", missing), arg_or(a, 3, "sort_keys", missing));
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------- */
 
-/* A Python numeric literal in the text: white space around and single underscores within are allowed. */
+/* A Python numeric literal in the text: white space around and single underscores within are
+ * allowed. */
 static bool clean_number(const str *s, char *out, size_t cap) {
   size_t from = uni_skip_space(s->p, s->len, 0), to = uni_trim_end(s->p, from, s->len), n = 0;
   for (size_t i = from; i < to; i++) {
@@ -204,7 +215,9 @@ static bool parse_int(const str *s, int base, int64_t *out) {
   bool negative = *text == '-';
   if (base == 16 && p[0] == '0' && (p[1] | 32) == 'x') p += 2;
   if ((base == 2 || base == 8) && p[0] == '0' && (p[1] | 32) == (base == 2 ? 'b' : 'o')) p += 2;
-  if (!strchr("0123456789abcdefghijklmnopqrstuvwxyz", *p | (*p >= 'A' && *p <= 'Z' ? 32 : 0)) || !*p) return false;
+  if (!strchr("0123456789abcdefghijklmnopqrstuvwxyz", *p | (*p >= 'A' && *p <= 'Z' ? 32 : 0)) ||
+      !*p)
+    return false;
   unsigned long long v = strtoull(p, &end, base);
   if (*end || v > (unsigned long long)INT64_MAX) return false;
   *out = negative ? -(int64_t)v : (int64_t)v;
@@ -221,9 +234,11 @@ static bool parse_float(const str *s, double *out) {
 static val int_filter(rt *r, val v, const args *a) {
   int64_t i, base = val_to_index(r, arg_or(a, 1, "base", val_int(10, MT_SPAN_TEMPLATE)), "base");
   double f;
-  if (v.kind == V_INT || v.kind == V_BOOL) return val_int(v.kind == V_INT ? v.u.i : v.u.b, v.origin);
+  if (v.kind == V_INT || v.kind == V_BOOL)
+    return val_int(v.kind == V_INT ? v.u.i : v.u.b, v.origin);
   if (v.kind == V_UNDEF) fail_undefined(r, v);
-  if (v.kind == V_STR && parse_int(v.u.s, base > 36 ? 0 : (int)base, &i)) return val_int(i, val_origin(v));
+  if (v.kind == V_STR && parse_int(v.u.s, base > 36 ? 0 : (int)base, &i))
+    return val_int(i, val_origin(v));
   bool number = v.kind == V_FLOAT || (v.kind == V_STR && parse_float(v.u.s, &f));
   if (v.kind == V_FLOAT) f = v.u.f;
   if (number && f > -0x1p63 && f < 0x1p63) return val_int((int64_t)f, val_origin(v));
@@ -247,7 +262,8 @@ static val abs_filter(rt *r, val v, const args *a) {
   return negative ? negate(r, v) : v;
 }
 
-/* Rounded to the nearest with the given decimals, ties of the exact value to even, as Python's round. */
+/* Rounded to the nearest with the given decimals, ties of the exact value to even, as Python's
+ * round. */
 static double round_decimal(rt *r, double f, int64_t precision) {
   char text[512];
   if (precision < 0) fail(r, "round: a negative precision is not supported");
@@ -263,7 +279,8 @@ static double whole(double f, bool up) {
 }
 
 static val round_filter(rt *r, val v, const args *a) {
-  int64_t precision = val_to_index(r, arg_or(a, 0, "precision", val_int(0, MT_SPAN_TEMPLATE)), "precision");
+  int64_t precision =
+      val_to_index(r, arg_or(a, 0, "precision", val_int(0, MT_SPAN_TEMPLATE)), "precision");
   const str *how = arg_str(r, a, 1, "method");
   if (v.kind == V_UNDEF) fail_undefined(r, v);
   if (!val_is_number(v)) fail(r, "round needs a number, not %s", val_type_name(v));
@@ -272,38 +289,41 @@ static val round_filter(rt *r, val v, const args *a) {
     if (precision < 0) fail(r, "round: a negative precision is not supported");
     return val_int(v.kind == V_BOOL ? v.u.b : v.u.i, v.origin);
   }
-  if (!str_is(how, "ceil") && !str_is(how, "floor")) fail(r, "round: method must be common, ceil or floor");
-  if (precision < 0 || precision > 22) fail(r, "round: a precision outside 0 to 22 is not supported");
+  if (!str_is(how, "ceil") && !str_is(how, "floor"))
+    fail(r, "round: method must be common, ceil or floor");
+  if (precision < 0 || precision > 22)
+    fail(r, "round: a precision outside 0 to 22 is not supported");
   double scale = 1;
   for (int64_t i = 0; i < precision; i++) scale *= 10;
   return val_float(whole(val_number(v) * scale, str_is(how, "ceil")) / scale, v.origin);
 }
 
-static val safe(rt *r, val v, const args *a) { return string(r, v, a); } /* nothing is escaped unless asked */
-
-#define FILTER(name, params, fn) {{"filter", name, params}, fn}
+#define FILTER(name, params, fn) \
+  { {"filter", name, params}, fn, false }
+#define KEEPING_FILTER(name, params, fn) \
+  { {"filter", name, params}, fn, true }
 const filter_def chat_text_filters[] = {
     FILTER("tojson", "indent?,ensure_ascii?,separators?,sort_keys?", tojson),
-    FILTER("trim", "chars?", trim),
-    FILTER("upper", "", upper),
-    FILTER("lower", "", lower),
+    KEEPING_FILTER("trim", "chars?", trim),
+    KEEPING_FILTER("upper", "", upper),
+    KEEPING_FILTER("lower", "", lower),
     FILTER("title", "", title),
-    FILTER("capitalize", "", capitalize),
-    FILTER("string", "", string),
+    KEEPING_FILTER("capitalize", "", capitalize),
+    KEEPING_FILTER("string", "", string),
     FILTER("safe", "", safe),
     FILTER("replace", "old,new,count?", replace),
-    FILTER("indent", "width?,first?,blank?", indent),
-    FILTER("center", "width?", center),
-    FILTER("truncate", "length?,killwords?,end?,leeway?", truncate_text),
+    KEEPING_FILTER("indent", "width?,first?,blank?", indent),
+    KEEPING_FILTER("center", "width?", center),
+    KEEPING_FILTER("truncate", "length?,killwords?,end?,leeway?", truncate_text),
     FILTER("wordcount", "", wordcount),
     FILTER("escape", "", escape),
     FILTER("e", "", escape),
-    FILTER("forceescape", "", escape),
+    FILTER("forceescape", "", force_escape),
     FILTER("urlencode", "", urlencode),
     FILTER("format", "*", format),
     FILTER("int", "default?,base?", int_filter),
     FILTER("float", "default?", float_filter),
     FILTER("abs", "", abs_filter),
     FILTER("round", "precision?,method?", round_filter),
-    {{NULL, NULL, NULL}, NULL},
+    {{NULL, NULL, NULL}, NULL, false},
 };

@@ -1,4 +1,5 @@
-/* Python's two ways to format: "%s" % value, and "{}".format(value), as far as templates use them. */
+/* Python's two ways to format: "%s" % value, and "{}".format(value), as far as templates use them.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,8 +26,10 @@ static int64_t read_number(rt *r, const str *f, size_t *i, int64_t max) {
   return n;
 }
 
-/* Appends text (its sign and radix prefix, if any, being its first `head` bytes) aligned in the width. */
-static void put_aligned(sb *b, const spec *s, const str *text, size_t head, char default_align, int origin) {
+/* Appends text (its sign and radix prefix, if any, being its first `head` bytes) aligned in the
+ * width. */
+static void put_aligned(sb *b, const spec *s, const str *text, size_t head, char default_align,
+                        int origin) {
   int64_t n = (int64_t)str_chars(b->r, text), pad = s->width > n ? s->width - n : 0;
   char align = s->align ? s->align : default_align;
   int64_t left = align == '<' ? 0 : align == '^' ? pad / 2 : pad;
@@ -53,7 +56,10 @@ static size_t put_sign(char *out, const spec *s, bool negative) {
 
 static void put_int(sb *b, const spec *s, int64_t v, int origin, bool precision_pads) {
   char digits[70], text[256];
-  unsigned radix = s->type == 'x' || s->type == 'X' ? 16 : s->type == 'o' ? 8 : s->type == 'b' ? 2 : 10;
+  unsigned radix = s->type == 'x' || s->type == 'X' ? 16
+                   : s->type == 'o'                 ? 8
+                   : s->type == 'b'                 ? 2
+                                                    : 10;
   uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
   size_t n_digits = digits_of(size, radix, s->type == 'X', digits), n = put_sign(text, s, v < 0);
   if (s->alternate && radix != 10) {
@@ -61,7 +67,8 @@ static void put_int(sb *b, const spec *s, int64_t v, int origin, bool precision_
     text[n++] = s->type;
   }
   size_t head = n;
-  for (int64_t pad = precision_pads ? s->precision - (int64_t)n_digits : 0; pad > 0; pad--) text[n++] = '0';
+  for (int64_t pad = precision_pads ? s->precision - (int64_t)n_digits : 0; pad > 0; pad--)
+    text[n++] = '0';
   for (size_t i = 0; i < n_digits; i++) {
     if (s->comma && i && (n_digits - i) % 3 == 0) text[n++] = ',';
     text[n++] = digits[i];
@@ -104,13 +111,15 @@ static void put_float(sb *b, const spec *s, double v, int origin) {
   put_aligned(b, s, val_str(b->r, text, n, origin).u.s, head, '>', origin);
 }
 
-/* ---- "%s" % value ---------------------------------------------------------------------------------------------------- */
+/* ---- "%s" % value -------------------------------------------------------------------------- */
 
 static void put_percent_text(sb *b, const spec *s, val v) {
   rt *r = b->r;
   sb text = sb_new(r);
-  if (s->type == 's') put_str(&text, v);
-  else put_repr(&text, v);
+  if (s->type == 's')
+    put_str(&text, v);
+  else
+    put_repr(&text, v);
   const str *t = sb_val(&text).u.s;
   if (s->precision >= 0) t = str_slice(r, t, 0, str_offset(r, t, (size_t)s->precision));
   put_aligned(b, s, t, 0, '>', MT_SPAN_TEMPLATE);
@@ -144,10 +153,14 @@ static spec percent_spec(rt *r, const str *f, size_t *i) {
   bool zero = false;
   for (; *i < f->len && f->p[*i] && strchr("-+ #0", f->p[*i]); (*i)++) {
     char c = f->p[*i];
-    if (c == '-') s.align = '<';
-    else if (c == '0') zero = true;
-    else if (c == '#') s.alternate = true;
-    else if (c == '+' || !s.sign) s.sign = c;
+    if (c == '-')
+      s.align = '<';
+    else if (c == '0')
+      zero = true;
+    else if (c == '#')
+      s.alternate = true;
+    else if (c == '+' || !s.sign)
+      s.sign = c;
   }
   s.width = read_number(r, f, i, MAX_WIDTH);
   if (*i < f->len && f->p[*i] == '.') {
@@ -155,7 +168,8 @@ static spec percent_spec(rt *r, const str *f, size_t *i) {
     s.precision = read_number(r, f, i, MAX_PRECISION);
   }
   while (*i < f->len && f->p[*i] && strchr("hlL", f->p[*i])) ++*i;
-  if (*i >= f->len || (unsigned char)f->p[*i] < ' ' || (unsigned char)f->p[*i] > '~') fail(r, "incomplete format");
+  if (*i >= f->len || (unsigned char)f->p[*i] < ' ' || (unsigned char)f->p[*i] > '~')
+    fail(r, "incomplete format");
   s.type = f->p[(*i)++];
   if (zero && !s.align && strchr("diuxXoeEfFgG", s.type)) {
     s.align = '=';
@@ -196,11 +210,12 @@ val format_percent(rt *r, const str *f, val arg) {
     }
     put_percent(&b, &s, v);
   }
-  if (!by_key && used < l->n && arg.kind != V_DICT) fail(r, "not all arguments converted during string formatting");
+  if (!by_key && used < l->n && arg.kind != V_DICT)
+    fail(r, "not all arguments converted during string formatting");
   return sb_val(&b);
 }
 
-/* ---- "{}".format(value) ------------------------------------------------------------------------------------------------ */
+/* ---- "{}".format(value) -------------------------------------------------------------------- */
 
 /* [[fill]align][sign][#][0][width][,][.precision][type] in bytes [i, end) */
 static spec brace_spec(rt *r, const str *f, size_t i, size_t end) {
@@ -232,7 +247,8 @@ static spec brace_spec(rt *r, const str *f, size_t i, size_t end) {
     s.precision = read_number(r, &part, &i, MAX_PRECISION);
   }
   if (i < end) s.type = f->p[i++];
-  if (i < end || (s.type && !strchr("sdxXobeEfFgG%", s.type))) fail(r, "a format specification is not supported");
+  if (i < end || (s.type && !strchr("sdxXobeEfFgG%", s.type)))
+    fail(r, "a format specification is not supported");
   return s;
 }
 
@@ -248,17 +264,21 @@ static void put_brace(sb *b, const spec *s, val v, char conversion, int origin) 
     put_float(b, s, val_number(v), val_origin(v));
     return;
   }
-  if (s->type && s->type != 's') fail(r, "the format '%c' does not fit %s", s->type, val_type_name(v));
+  if (s->type && s->type != 's')
+    fail(r, "the format '%c' does not fit %s", s->type, val_type_name(v));
   sb text = sb_new(r);
-  if (conversion == 'r') put_repr(&text, v);
-  else put_str(&text, v);
+  if (conversion == 'r')
+    put_repr(&text, v);
+  else
+    put_str(&text, v);
   const str *t = sb_val(&text).u.s;
   if (s->precision >= 0) t = str_slice(r, t, 0, str_offset(r, t, (size_t)s->precision));
   put_aligned(b, s, t, 0, '<', origin);
 }
 
 /* The value that a field names: "", "0", "name", then .attribute and [item] steps. */
-static val field_value(rt *r, const str *f, size_t i, size_t end, const args *a, size_t *automatic) {
+static val field_value(rt *r, const str *f, size_t i, size_t end, const args *a,
+                       size_t *automatic) {
   size_t from = i;
   while (i < end && f->p[i] != '.' && f->p[i] != '[') i++;
   const str part = {.p = f->p, .len = i};
@@ -269,9 +289,12 @@ static val field_value(rt *r, const str *f, size_t i, size_t end, const args *a,
     if ((size_t)index < a->n_pos) v = a->pos[index];
   } else {
     for (size_t k = 0; k < a->n_kw; k++)
-      if (a->kw[k].name->len == i - from && !memcmp(a->kw[k].name->p, f->p + from, i - from)) v = a->kw[k].v;
+      if (a->kw[k].name->len == i - from && !memcmp(a->kw[k].name->p, f->p + from, i - from))
+        v = a->kw[k].v;
   }
-  if (v.kind == V_MISSING) fail(r, "format: the field '%.*s' is not given", (int)(i - from < 100 ? i - from : 100), f->p + from);
+  if (v.kind == V_MISSING)
+    fail(r, "format: the field '%.*s' is not given", (int)(i - from < 100 ? i - from : 100),
+         f->p + from);
   while (i < end) {
     bool is_item = f->p[i++] == '[';
     size_t start = i;
@@ -287,7 +310,8 @@ static size_t put_field(sb *b, const str *f, size_t i, const args *a, size_t *au
   rt *r = b->r;
   size_t end = i, name_end;
   while (end < f->len && f->p[end] != '}' && f->p[end] != '{') end++;
-  if (end >= f->len || f->p[end] == '{') fail(r, "format: a field is not closed, or holds another field");
+  if (end >= f->len || f->p[end] == '{')
+    fail(r, "format: a field is not closed, or holds another field");
   int origin = str_origin(f, i - 1);
   for (name_end = i; name_end < end && f->p[name_end] != ':' && f->p[name_end] != '!';) name_end++;
   val v = field_value(r, f, i, name_end, a, automatic);

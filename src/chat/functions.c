@@ -1,4 +1,5 @@
-/* The functions a template finds ready: range, dict, namespace, cycler, joiner, raise_exception, strftime_now. */
+/* The functions a template finds ready: range, dict, namespace, cycler, joiner, raise_exception,
+ * strftime_now. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,7 +27,9 @@ static val range_fn(rt *r, const args *a) {
   return (val){.kind = V_LIST, .origin = (uint8_t)origin, .u.l = l};
 }
 
-static val key_of(rt *r, const kwarg *k) { return val_slice(r, k->name, 0, k->name->len); }
+static val key_of(rt *r, const kwarg *k) {
+  return val_slice(r, k->name, 0, k->name->len);
+}
 
 static void dict_put(vec *kv, val key, val v) {
   for (size_t i = 0; i < kv->n; i += 2)
@@ -52,7 +55,8 @@ static val dict_fn(rt *r, const args *a) {
     for (size_t i = 0; i < pairs->n; i++) {
       const list *pair = val_items(r, pairs->v[i]);
       if (pair->n != 2) fail(r, "dict() needs pairs");
-      if (pair->v[0].kind == V_DICT || (pair->v[0].kind == V_LIST && pair->v[0].u.l->form != LIST_TUPLE))
+      if (pair->v[0].kind == V_DICT ||
+          (pair->v[0].kind == V_LIST && pair->v[0].u.l->form != LIST_TUPLE))
         fail(r, "a %s cannot be a key", val_type_name(pair->v[0]));
       dict_put(&kv, pair->v[0], pair->v[1]);
     }
@@ -67,7 +71,8 @@ static val namespace_fn(rt *r, const args *a) {
   for (size_t i = 0; i < d.u.d->n; i++) {
     val key = d.u.d->kv[2 * i];
     if (key.kind != V_STR) fail(r, "namespace(): keys must be strings");
-    const sym *name = sym_find(r->t, key.u.s->p, key.u.s->len); /* what the template never names it cannot read */
+    const sym *name =
+        sym_find(r->t, key.u.s->p, key.u.s->len); /* what the template never names it cannot read */
     if (name) ns_set(r, ns, name, d.u.d->kv[2 * i + 1]);
   }
   return (val){.kind = V_NS, .u.ns = ns};
@@ -95,7 +100,7 @@ static val raise_exception_fn(rt *r, const args *a) {
   trap_throw_bare(&r->trap, MT_EINVAL, "%.*s", (int)(s->len < 4096 ? s->len : 4096), s->p);
 }
 
-/* ---- strftime_now ----------------------------------------------------------------------------------------------------------- */
+/* ---- strftime_now -------------------------------------------------------------------------- */
 
 static struct tm now(rt *r) {
   struct tm t;
@@ -103,7 +108,8 @@ static struct tm now(rt *r) {
     t = *r->in->local_time;
     struct tm day = {.tm_year = t.tm_year, .tm_mon = t.tm_mon, .tm_mday = t.tm_mday, .tm_hour = 12};
     time_t noon = timegm(&day); /* fills in the day of the week and of the year */
-    if (noon == (time_t)-1 && day.tm_year != 69) fail(r, "the time given for strftime_now is out of range");
+    if (noon == (time_t)-1 && day.tm_year != 69)
+      fail(r, "the time given for strftime_now is out of range");
     t.tm_wday = day.tm_wday;
     t.tm_yday = day.tm_yday;
     return t;
@@ -113,14 +119,16 @@ static struct tm now(rt *r) {
   return t;
 }
 
-/* One directive from fmt[i] on, after its %; returns the offset after it. As Python on Linux: the C library's, except
- * that %f is microseconds and that a time without zone prints none. */
-static size_t put_directive(rt *r, sb *b, const str *fmt, size_t i, const struct tm *t, int origin) {
+/* One directive from fmt[i] on, after its %; returns the offset after it. As Python on Linux: the C
+ * library's, except that %f is microseconds and that a time without zone prints none. */
+static size_t put_directive(rt *r, sb *b, const str *fmt, size_t i, const struct tm *t,
+                            int origin) {
   char one[8] = "%", text[256];
   size_t n = 1;
   while (i < fmt->len && n < 3 && fmt->p[i] && strchr("-_0^#", fmt->p[i])) one[n++] = fmt->p[i++];
   char c = i < fmt->len ? fmt->p[i++] : 0;
-  if (!c || !strchr("aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYfzZ%", c)) fail(r, "strftime_now: an unknown directive");
+  if (!c || !strchr("aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYfzZ%", c))
+    fail(r, "strftime_now: an unknown directive");
   if (c == 'z' || c == 'Z') return i;
   if (c == 'f') {
     sb_puts(b, "000000", origin);
@@ -161,8 +169,11 @@ static const function_def functions[] = {
 
 int function_find(const char *name, size_t len) {
   for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-    if (strlen(functions[i].sig.name) == len && !memcmp(functions[i].sig.name, name, len)) return (int)i;
+    if (strlen(functions[i].sig.name) == len && !memcmp(functions[i].sig.name, name, len))
+      return (int)i;
   return -1;
 }
 
-const function_def *function_at(int i) { return &functions[i]; }
+const function_def *function_at(int i) {
+  return &functions[i];
+}

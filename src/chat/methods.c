@@ -32,7 +32,8 @@ static val get(rt *r, val v, const args *a) {
   return found ? *found : arg_or(a, 1, "default", val_none());
 }
 
-static val copy(rt *r, val v, const args *a) { /* values never change, so the copy may be the thing itself */
+static val copy(rt *r, val v,
+                const args *a) { /* values never change, so the copy may be the thing itself */
   (void)r;
   (void)a;
   return v;
@@ -85,8 +86,12 @@ const method_def *method_find(val_kind kind, const char *name, size_t len) {
   const method_def *tables[] = {chat_str_methods, chat_other_methods};
   for (size_t t = 0; t < 2; t++)
     for (const method_def *m = tables[t]; m->sig.name; m++)
-      if ((kind == V_MISSING || m->kind == kind) && strlen(m->sig.name) == len && !memcmp(m->sig.name, name, len)) return m;
+      if ((kind == V_MISSING || m->kind == kind) && strlen(m->sig.name) == len &&
+          !memcmp(m->sig.name, name, len))
+        return m;
   return NULL;
 }
 
-bool attribute_is_callable(const char *name) { return !strcmp(name, "cycle") || !strcmp(name, "changed"); }
+bool attribute_is_callable(const char *name) {
+  return !strcmp(name, "cycle") || !strcmp(name, "changed");
+}

@@ -32,8 +32,12 @@ static val swapcase(rt *r, val v, const args *a) {
 static val strip(rt *r, val s, const args *a) {
   return text_strip(r, s.u.s, arg_str(r, a, 0, "chars"), STRIP_LEFT | STRIP_RIGHT);
 }
-static val lstrip(rt *r, val s, const args *a) { return text_strip(r, s.u.s, arg_str(r, a, 0, "chars"), STRIP_LEFT); }
-static val rstrip(rt *r, val s, const args *a) { return text_strip(r, s.u.s, arg_str(r, a, 0, "chars"), STRIP_RIGHT); }
+static val lstrip(rt *r, val s, const args *a) {
+  return text_strip(r, s.u.s, arg_str(r, a, 0, "chars"), STRIP_LEFT);
+}
+static val rstrip(rt *r, val s, const args *a) {
+  return text_strip(r, s.u.s, arg_str(r, a, 0, "chars"), STRIP_RIGHT);
+}
 
 static const str *needed(rt *r, const args *a, size_t i, const char *name) {
   const str *s = arg_str(r, a, i, name);
@@ -43,18 +47,20 @@ static const str *needed(rt *r, const args *a, size_t i, const char *name) {
 
 static val replace(rt *r, val s, const args *a) {
   val count = arg_or(a, 2, "count", val_int(-1, MT_SPAN_TEMPLATE));
-  return text_replace(r, s.u.s, needed(r, a, 0, "old"), needed(r, a, 1, "new"), val_to_index(r, count, "count"));
+  return text_replace(r, s.u.s, needed(r, a, 0, "old"), needed(r, a, 1, "new"),
+                      val_to_index(r, count, "count"));
 }
 
-/* ---- searching ---------------------------------------------------------------------------------------------------------- */
+/* ---- searching ----------------------------------------------------------------------------- */
 
-/* The part of s that the optional arguments start and end (at i and i + 1) name, in bytes; false: it is empty by its
- * bounds, so that not even "" is found in it. */
+/* The part of s that the optional arguments start and end (at i and i + 1) name, in bytes; false:
+ * it is empty by its bounds, so that not even "" is found in it. */
 static bool window(rt *r, const str *s, const args *a, size_t i, size_t *from, size_t *to) {
   *from = 0;
   *to = s->len;
   val start = arg_get(a, i, "start"), end = arg_get(a, i + 1, "end");
-  bool none_start = start.kind == V_MISSING || start.kind == V_NONE, none_end = end.kind == V_MISSING || end.kind == V_NONE;
+  bool none_start = start.kind == V_MISSING || start.kind == V_NONE,
+       none_end = end.kind == V_MISSING || end.kind == V_NONE;
   if (none_start && none_end) return true;
   int64_t n = (int64_t)str_chars(r, s), x = none_start ? 0 : val_to_index(r, start, "start"),
           y = none_end ? n : val_to_index(r, end, "end");
@@ -77,15 +83,23 @@ static val affix(rt *r, val v, const args *a, bool at_end) {
   const list *l = what.kind == V_LIST && what.u.l->form == LIST_TUPLE ? what.u.l : &single;
   bool found = false, open = window(r, v.u.s, a, 1, &from, &to);
   for (size_t i = 0; i < l->n; i++) {
-    if (l->v[i].kind != V_STR) fail(r, "startswith and endswith need a string or a tuple of strings, not %s", val_type_name(l->v[i]));
+    if (l->v[i].kind != V_STR)
+      fail(r, "startswith and endswith need a string or a tuple of strings, not %s",
+           val_type_name(l->v[i]));
     const str *x = l->v[i].u.s;
     charge(r, x->len);
-    if (open && x->len <= to - from && !memcmp(v.u.s->p + (at_end ? to - x->len : from), x->p, x->len)) found = true;
+    if (open && x->len <= to - from &&
+        !memcmp(v.u.s->p + (at_end ? to - x->len : from), x->p, x->len))
+      found = true;
   }
   return val_bool(found, val_origin(v));
 }
-static val startswith(rt *r, val v, const args *a) { return affix(r, v, a, false); }
-static val endswith(rt *r, val v, const args *a) { return affix(r, v, a, true); }
+static val startswith(rt *r, val v, const args *a) {
+  return affix(r, v, a, false);
+}
+static val endswith(rt *r, val v, const args *a) {
+  return affix(r, v, a, true);
+}
 
 static val search(rt *r, val v, const args *a, bool from_right, bool must) {
   size_t from, to, hit = SIZE_MAX;
@@ -103,10 +117,18 @@ static val search(rt *r, val v, const args *a, bool from_right, bool must) {
   }
   return val_int(at, val_origin(v));
 }
-static val find(rt *r, val v, const args *a) { return search(r, v, a, false, false); }
-static val rfind(rt *r, val v, const args *a) { return search(r, v, a, true, false); }
-static val index_of(rt *r, val v, const args *a) { return search(r, v, a, false, true); }
-static val rindex_of(rt *r, val v, const args *a) { return search(r, v, a, true, true); }
+static val find(rt *r, val v, const args *a) {
+  return search(r, v, a, false, false);
+}
+static val rfind(rt *r, val v, const args *a) {
+  return search(r, v, a, true, false);
+}
+static val index_of(rt *r, val v, const args *a) {
+  return search(r, v, a, false, true);
+}
+static val rindex_of(rt *r, val v, const args *a) {
+  return search(r, v, a, true, true);
+}
 
 static val count(rt *r, val v, const args *a) {
   size_t from, to;
@@ -115,14 +137,16 @@ static val count(rt *r, val v, const args *a) {
   if (window(r, v.u.s, a, 1, &from, &to)) {
     const str head = {.p = v.u.s->p, .len = to};
     const str part = {.p = v.u.s->p + from, .len = to - from};
-    if (!what->len) n = (int64_t)str_chars(r, &part) + 1;
+    if (!what->len)
+      n = (int64_t)str_chars(r, &part) + 1;
     else
-      for (size_t hit = from; (hit = str_find(r, &head, what, hit)) != SIZE_MAX; hit += what->len) n++;
+      for (size_t hit = from; (hit = str_find(r, &head, what, hit)) != SIZE_MAX; hit += what->len)
+        n++;
   }
   return val_int(n, val_origin(v));
 }
 
-/* ---- splitting -------------------------------------------------------------------------------------------------------------- */
+/* ---- splitting ----------------------------------------------------------------------------- */
 
 static val split_space(rt *r, const str *s, int64_t max, bool from_right) {
   vec out = {.r = r};
@@ -132,7 +156,8 @@ static val split_space(rt *r, const str *s, int64_t max, bool from_right) {
     a = 0;
     while (z > a && max-- != 0) {
       size_t word = z;
-      while (word > a && !uni_is_space(uni_at(s->p, s->len, uni_before(s->p, word), &next))) word = uni_before(s->p, word);
+      while (word > a && !uni_is_space(uni_at(s->p, s->len, uni_before(s->p, word), &next)))
+        word = uni_before(s->p, word);
       vec_push(&out, val_slice(r, s, word, z));
       z = uni_trim_end(s->p, a, word);
     }
@@ -186,12 +211,17 @@ static val rsplit_at(rt *r, const str *s, const str *sep, int64_t max) {
 
 static val split_either(rt *r, val v, const args *a, bool from_right) {
   const str *sep = arg_str(r, a, 0, "sep");
-  int64_t max = val_to_index(r, arg_or(a, 1, "maxsplit", val_int(-1, MT_SPAN_TEMPLATE)), "maxsplit");
+  int64_t max =
+      val_to_index(r, arg_or(a, 1, "maxsplit", val_int(-1, MT_SPAN_TEMPLATE)), "maxsplit");
   if (!sep) return split_space(r, v.u.s, max, from_right);
   return from_right ? rsplit_at(r, v.u.s, sep, max) : split_at(r, v.u.s, sep, max);
 }
-static val split(rt *r, val v, const args *a) { return split_either(r, v, a, false); }
-static val rsplit(rt *r, val v, const args *a) { return split_either(r, v, a, true); }
+static val split(rt *r, val v, const args *a) {
+  return split_either(r, v, a, false);
+}
+static val rsplit(rt *r, val v, const args *a) {
+  return split_either(r, v, a, true);
+}
 
 static val splitlines(rt *r, val v, const args *a) {
   return text_splitlines(r, v.u.s, arg_bool(r, a, 0, "keepends", false));
@@ -212,8 +242,12 @@ static val partition_at(rt *r, val v, const args *a, bool from_right) {
   }
   return val_list(r, t, 3, LIST_TUPLE, str_worst_origin(s));
 }
-static val partition(rt *r, val v, const args *a) { return partition_at(r, v, a, false); }
-static val rpartition(rt *r, val v, const args *a) { return partition_at(r, v, a, true); }
+static val partition(rt *r, val v, const args *a) {
+  return partition_at(r, v, a, false);
+}
+static val rpartition(rt *r, val v, const args *a) {
+  return partition_at(r, v, a, true);
+}
 
 static val removeprefix(rt *r, val v, const args *a) {
   const str *x = needed(r, a, 0, "prefix"), *s = v.u.s;
@@ -226,22 +260,30 @@ static val removesuffix(rt *r, val v, const args *a) {
   return has ? val_slice(r, s, 0, s->len - x->len) : v;
 }
 
-static val join(rt *r, val v, const args *a) { return text_join(r, val_items(r, arg_get(a, 0, "iterable")), v.u.s, true); }
+static val join(rt *r, val v, const args *a) {
+  return text_join(r, val_items(r, arg_get(a, 0, "iterable")), v.u.s, true);
+}
 
-/* ---- padding ------------------------------------------------------------------------------------------------------------------ */
+/* ---- padding ------------------------------------------------------------------------------- */
 
 static val justify(rt *r, val v, const args *a, int mode) {
   const str *fill = arg_str(r, a, 1, "fillchar");
   if (!fill) fill = val_cstr(r, " ").u.s;
   if (str_chars(r, fill) != 1) fail(r, "the fill character must be one character");
-  int64_t n = (int64_t)str_chars(r, v.u.s), width = val_to_index(r, arg_get(a, 0, "width"), "width"),
-          pad = width > n ? width - n : 0;
+  int64_t n = (int64_t)str_chars(r, v.u.s),
+          width = val_to_index(r, arg_get(a, 0, "width"), "width"), pad = width > n ? width - n : 0;
   int64_t left = mode == STRIP_LEFT ? pad : mode == STRIP_RIGHT ? 0 : pad / 2 + (pad & width & 1);
   return text_pad(r, v.u.s, left, pad - left, fill);
 }
-static val ljust(rt *r, val v, const args *a) { return justify(r, v, a, STRIP_RIGHT); }
-static val rjust(rt *r, val v, const args *a) { return justify(r, v, a, STRIP_LEFT); }
-static val center(rt *r, val v, const args *a) { return justify(r, v, a, 0); }
+static val ljust(rt *r, val v, const args *a) {
+  return justify(r, v, a, STRIP_RIGHT);
+}
+static val rjust(rt *r, val v, const args *a) {
+  return justify(r, v, a, STRIP_LEFT);
+}
+static val center(rt *r, val v, const args *a) {
+  return justify(r, v, a, 0);
+}
 
 static val zfill(rt *r, val v, const args *a) {
   const str *s = v.u.s;
@@ -256,7 +298,8 @@ static val zfill(rt *r, val v, const args *a) {
 
 static val expandtabs(rt *r, val v, const args *a) {
   const str *s = v.u.s;
-  int64_t size = val_to_index(r, arg_or(a, 0, "tabsize", val_int(8, MT_SPAN_TEMPLATE)), "tabsize"), column = 0;
+  int64_t size = val_to_index(r, arg_or(a, 0, "tabsize", val_int(8, MT_SPAN_TEMPLATE)), "tabsize"),
+          column = 0;
   sb b = sb_new(r);
   for (size_t i = 0, next; i < s->len; i = next) {
     uint32_t cp = uni_at(s->p, s->len, i, &next);
@@ -272,12 +315,13 @@ static val expandtabs(rt *r, val v, const args *a) {
   return sb_val(&b);
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------------------------ */
+/* ---- questions ----------------------------------------------------------------------------- */
 
 static val all_have(rt *r, val v, unsigned flags) {
   bool yes = v.u.s->len > 0;
   charge(r, v.u.s->len * 4);
-  for (size_t i = 0; yes && i < v.u.s->len;) yes = uni_flags(uni_at(v.u.s->p, v.u.s->len, i, &i)) & flags;
+  for (size_t i = 0; yes && i < v.u.s->len;)
+    yes = uni_flags(uni_at(v.u.s->p, v.u.s->len, i, &i)) & flags;
   return val_bool(yes, val_origin(v));
 }
 static val isalpha_(rt *r, val v, const args *a) {
@@ -311,15 +355,19 @@ static val islower_(rt *r, val v, const args *a) {
 static val isspace_(rt *r, val v, const args *a) {
   (void)a;
   charge(r, v.u.s->len);
-  return val_bool(v.u.s->len && uni_skip_space(v.u.s->p, v.u.s->len, 0) == v.u.s->len, val_origin(v));
+  return val_bool(v.u.s->len && uni_skip_space(v.u.s->p, v.u.s->len, 0) == v.u.s->len,
+                  val_origin(v));
 }
 static val isascii_(rt *r, val v, const args *a) {
   (void)a;
   return val_bool(str_chars(r, v.u.s) == v.u.s->len, val_origin(v));
 }
-static val format(rt *r, val v, const args *a) { return format_braces(r, v.u.s, a); }
+static val format(rt *r, val v, const args *a) {
+  return format_braces(r, v.u.s, a);
+}
 
-#define METHOD(name, params, fn) {{"method", name, params}, V_STR, fn}
+#define METHOD(name, params, fn) \
+  { {"method", name, params}, V_STR, fn }
 const method_def chat_str_methods[] = {
     METHOD("strip", "chars?", strip),
     METHOD("lstrip", "chars?", lstrip),

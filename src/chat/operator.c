@@ -4,10 +4,13 @@
 #include "runtime.h"
 
 static int worst(val a, val b) {
-  return val_origin(a) == MT_SPAN_USER || val_origin(b) == MT_SPAN_USER ? MT_SPAN_USER : MT_SPAN_TEMPLATE;
+  return val_origin(a) == MT_SPAN_USER || val_origin(b) == MT_SPAN_USER ? MT_SPAN_USER
+                                                                        : MT_SPAN_TEMPLATE;
 }
 
-static int64_t as_int(val v) { return v.kind == V_BOOL ? v.u.b : v.u.i; }
+static int64_t as_int(val v) {
+  return v.kind == V_BOOL ? v.u.b : v.u.i;
+}
 
 static int64_t power_int(rt *r, int64_t base, int64_t exp) {
   int64_t out = 1;
@@ -99,7 +102,9 @@ static val repeat(rt *r, val v, int64_t times) {
   if (v.kind == V_STR) {
     sb b = sb_new(r);
     for (int64_t i = 0; i < times && v.u.s->len; i++) sb_str(&b, v.u.s);
-    return sb_val(&b);
+    val out = sb_val(&b);
+    out.markup = v.markup;
+    return out;
   }
   vec out = {.r = r};
   for (int64_t i = 0; i < times && v.u.l->n; i++)
@@ -114,7 +119,25 @@ static val join_lists(rt *r, val a, val b) {
   return val_list(r, v, n, a.u.l->form, worst(a, b));
 }
 
-static bool repeatable(val v) { return v.kind == V_STR || (v.kind == V_LIST && v.u.l->form <= LIST_TUPLE); }
+/* The arguments of marked text are escaped: strings here, and the text of other values when they
+ * are put in as text. */
+static val percent(rt *r, val a, val b) {
+  if (!a.markup) return format_percent(r, a.u.s, b);
+  if (b.kind == V_DICT) fail(r, "formatting marked text by keys is not supported");
+  const list *l = b.kind == V_LIST && b.u.l->form == LIST_TUPLE ? b.u.l : NULL;
+  size_t n = l ? l->n : 1;
+  val *escaped = val_array(r, n);
+  for (size_t i = 0; i < n; i++) {
+    escaped[i] = l ? l->v[i] : b;
+    if (!val_is_number(escaped[i])) escaped[i] = markup_escape(r, escaped[i]);
+  }
+  return markup_mark(
+      r, format_percent(r, a.u.s, val_list(r, escaped, n, LIST_TUPLE, MT_SPAN_TEMPLATE)));
+}
+
+static bool repeatable(val v) {
+  return v.kind == V_STR || (v.kind == V_LIST && v.u.l->form <= LIST_TUPLE);
+}
 
 static const char *op_name(int op) {
   switch (op) {
@@ -130,25 +153,33 @@ static const char *op_name(int op) {
 
 val arith(rt *r, int op, val a, val b) {
   if (a.kind == V_UNDEF) fail_undefined(r, a);
-  if (a.kind == V_STR && op == '%') return format_percent(r, a.u.s, b);
+  if (a.kind == V_STR && op == '%') return percent(r, a, b);
   if (b.kind == V_UNDEF) fail_undefined(r, b);
   if (val_is_number(a) && val_is_number(b)) {
-    if (a.kind == V_FLOAT || b.kind == V_FLOAT) return arith_float(r, op, val_number(a), val_number(b), worst(a, b));
+    if (a.kind == V_FLOAT || b.kind == V_FLOAT)
+      return arith_float(r, op, val_number(a), val_number(b), worst(a, b));
     return arith_int(r, op, as_int(a), as_int(b), worst(a, b));
   }
   if (op == '+' && a.kind == V_STR && b.kind == V_STR) {
     sb out = sb_new(r);
-    sb_str(&out, a.u.s);
-    sb_str(&out, b.u.s);
-    return sb_val(&out);
+    bool markup = a.markup || b.markup;
+    sb_str(&out, (markup ? markup_escape(r, a) : a).u.s);
+    sb_str(&out, (markup ? markup_escape(r, b) : b).u.s);
+    val sum = sb_val(&out);
+    sum.markup = markup;
+    return sum;
   }
-  if (op == '+' && a.kind == V_LIST && b.kind == V_LIST && a.u.l->form == b.u.l->form && repeatable(a))
+  if (op == '+' && a.kind == V_LIST && b.kind == V_LIST && a.u.l->form == b.u.l->form &&
+      repeatable(a))
     return join_lists(r, a, b);
-  if (op == '*' && repeatable(a) && (b.kind == V_INT || b.kind == V_BOOL)) return repeat(r, a, as_int(b));
-  if (op == '*' && repeatable(b) && (a.kind == V_INT || a.kind == V_BOOL)) return repeat(r, b, as_int(a));
+  if (op == '*' && repeatable(a) && (b.kind == V_INT || b.kind == V_BOOL))
+    return repeat(r, a, as_int(b));
+  if (op == '*' && repeatable(b) && (a.kind == V_INT || a.kind == V_BOOL))
+    return repeat(r, b, as_int(a));
   if (op == '+' && (a.kind == V_STR || b.kind == V_STR))
     fail(r, "can only concatenate str to str, not %s and %s", val_type_name(a), val_type_name(b));
-  fail(r, "unsupported operand types for %s: %s and %s", op_name(op), val_type_name(a), val_type_name(b));
+  fail(r, "unsupported operand types for %s: %s and %s", op_name(op), val_type_name(a),
+       val_type_name(b));
 }
 
 val negate(rt *r, val a) {

@@ -1,10 +1,12 @@
-/* Expressions, by recursive descent over Jinja's grammar: conditional, or, and, not, comparison, sum, ~, product,
- * power, unary, then postfixes and filters. */
+/* Expressions, by recursive descent over Jinja's grammar: conditional, or, and, not, comparison,
+ * sum, ~, product, power, unary, then postfixes and filters. */
 #include <string.h>
 
 #include "ast.h"
 
-static bool at(const parser *p, int kind) { return p->at->kind == kind; }
+static bool at(const parser *p, int kind) {
+  return p->at->kind == kind;
+}
 
 static node *binary(parser *p, node_kind kind, int op, node *a, node *b) {
   node *n = node_new(p, kind);
@@ -14,7 +16,7 @@ static node *binary(parser *p, node_kind kind, int op, node *a, node *b) {
   return node_close(p, n);
 }
 
-/* ---- calls and subscripts -------------------------------------------------------------------------------------- */
+/* ---- calls and subscripts ------------------------------------------------------------------ */
 
 static node *argument(parser *p, bool *keywords) {
   node *n;
@@ -62,7 +64,9 @@ static node *postfix_call(parser *p, node *a) {
   return node_close(p, n);
 }
 
-static bool ends_subscript(const parser *p) { return at(p, ']') || at(p, ','); }
+static bool ends_subscript(const parser *p) {
+  return at(p, ']') || at(p, ',');
+}
 
 static node *subscript(parser *p) {
   node *first = at(p, ':') ? NULL : parse_expression(p, 0);
@@ -108,14 +112,18 @@ static node *postfix_attr(parser *p, node *a) {
 
 static node *postfixes(parser *p, node *a) {
   for (;;) {
-    if (at(p, '.')) a = postfix_attr(p, a);
-    else if (at(p, '[')) a = postfix_item(p, a);
-    else if (at(p, '(')) a = postfix_call(p, a);
-    else return a;
+    if (at(p, '.'))
+      a = postfix_attr(p, a);
+    else if (at(p, '['))
+      a = postfix_item(p, a);
+    else if (at(p, '('))
+      a = postfix_call(p, a);
+    else
+      return a;
   }
 }
 
-/* ---- primaries -------------------------------------------------------------------------------------------------- */
+/* ---- primaries ----------------------------------------------------------------------------- */
 
 static node *string_constant(parser *p) {
   node *n = node_new(p, N_CONST_STR);
@@ -140,7 +148,7 @@ static node *name_or_constant(parser *p) {
     const char *word;
     node_kind kind;
     int value;
-  } words[] = {{"true", N_CONST_BOOL, 1}, {"True", N_CONST_BOOL, 1},  {"false", N_CONST_BOOL, 0},
+  } words[] = {{"true", N_CONST_BOOL, 1},  {"True", N_CONST_BOOL, 1}, {"false", N_CONST_BOOL, 0},
                {"False", N_CONST_BOOL, 0}, {"none", N_CONST_NONE, 0}, {"None", N_CONST_NONE, 0}};
   node *n = node_new(p, N_NAME);
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -207,7 +215,7 @@ static node *primary(parser *p) {
   }
 }
 
-/* ---- filters and tests ------------------------------------------------------------------------------------------ */
+/* ---- filters and tests --------------------------------------------------------------------- */
 
 static const sym *dotted_name(parser *p) {
   const token *k = parse_expect(p, TOK_NAME, "a name");
@@ -266,14 +274,18 @@ static node *test(parser *p, node *a) {
 
 static node *filters_and_tests(parser *p, node *a) {
   for (;;) {
-    if (at(p, '|')) a = parse_filters(p, a, false);
-    else if (parse_is_name(p, "is")) a = test(p, a);
-    else if (at(p, '(')) a = postfix_call(p, a);
-    else return a;
+    if (at(p, '|'))
+      a = parse_filters(p, a, false);
+    else if (parse_is_name(p, "is"))
+      a = test(p, a);
+    else if (at(p, '('))
+      a = postfix_call(p, a);
+    else
+      return a;
   }
 }
 
-/* ---- operators -------------------------------------------------------------------------------------------------- */
+/* ---- operators ----------------------------------------------------------------------------- */
 
 static node *unary(parser *p, bool with_filters) {
   node *n;
@@ -292,7 +304,9 @@ static node *unary(parser *p, bool with_filters) {
   return n;
 }
 
-node *parse_unary_expression(parser *p) { return unary(p, true); }
+node *parse_unary_expression(parser *p) {
+  return unary(p, true);
+}
 
 static node *power(parser *p) {
   node *a = unary(p, true);
@@ -335,7 +349,8 @@ static int comparison_operator(parser *p) {
     return k;
   }
   if (parse_accept_name(p, "in")) return OP_IN;
-  if (parse_is_name(p, "not") && p->at[1].kind == TOK_NAME && p->at[1].len == 2 && !memcmp(p->at[1].p, "in", 2)) {
+  if (parse_is_name(p, "not") && p->at[1].kind == TOK_NAME && p->at[1].len == 2 &&
+      !memcmp(p->at[1].p, "in", 2)) {
     p->at += 2;
     return OP_NOT_IN;
   }
@@ -393,7 +408,7 @@ node *parse_expression(parser *p, int flags) {
   return a;
 }
 
-/* ---- tuples and targets ------------------------------------------------------------------------------------------ */
+/* ---- tuples and targets -------------------------------------------------------------------- */
 
 static bool ends_tuple(const parser *p, int flags) {
   return at(p, TOK_VAR_END) || at(p, TOK_BLOCK_END) || at(p, ')') ||

@@ -3,20 +3,21 @@
 
 #include "ast.h"
 
-/* ---- small change ---------------------------------------------------------------------------------------------- */
+/* ---- small change -------------------------------------------------------------------------- */
 
 noreturn void parse_fail(parser *p, const char *what) {
   const token *k = p->at;
   p->t->trap.line = k->line;
-  if (k->kind == TOK_EOF) trap_throw(&p->t->trap, MT_EFORMAT, "%s, not the end of the template", what);
+  if (k->kind == TOK_EOF)
+    trap_throw(&p->t->trap, MT_EFORMAT, "%s, not the end of the template", what);
   int shown = (int)(k->len < 40 ? k->len : 40);
   trap_throw(&p->t->trap, MT_EFORMAT, "%s%s%.*s", what, shown ? ", at " : "", shown, k->p);
 }
 
 static noreturn void unsupported(parser *p, const token *k) {
   p->t->trap.line = k->line;
-  trap_throw(&p->t->trap, MT_EUNSUPPORTED, "the statement '%.*s' is not supported", (int)(k->len < 40 ? k->len : 40),
-             k->p);
+  trap_throw(&p->t->trap, MT_EUNSUPPORTED, "the statement '%.*s' is not supported",
+             (int)(k->len < 40 ? k->len : 40), k->p);
 }
 
 void parse_enter(parser *p) {
@@ -24,7 +25,9 @@ void parse_enter(parser *p) {
   if (++p->nesting > MAX_NESTING)
     trap_throw(&p->t->trap, MT_ELIMIT, "the template nests deeper than %d levels", MAX_NESTING);
 }
-void parse_leave(parser *p) { p->nesting--; }
+void parse_leave(parser *p) {
+  p->nesting--;
+}
 
 node *node_new(parser *p, node_kind kind) {
   node *n = arena_alloc(&p->t->mem, 1, sizeof *n);
@@ -57,7 +60,8 @@ node *node_close(parser *p, node *n) {
   n->depth = d + 1;
   if (n->depth > MAX_TREE_DEPTH) {
     p->t->trap.line = n->line;
-    trap_throw(&p->t->trap, MT_ELIMIT, "an expression or statement nests deeper than %d levels", MAX_TREE_DEPTH);
+    trap_throw(&p->t->trap, MT_ELIMIT, "an expression or statement nests deeper than %d levels",
+               MAX_TREE_DEPTH);
   }
   return n;
 }
@@ -69,7 +73,8 @@ bool parse_accept(parser *p, int kind) {
 }
 
 bool parse_is_name(const parser *p, const char *name) {
-  return p->at->kind == TOK_NAME && p->at->len == strlen(name) && !memcmp(p->at->p, name, p->at->len);
+  return p->at->kind == TOK_NAME && p->at->len == strlen(name) &&
+         !memcmp(p->at->p, name, p->at->len);
 }
 
 bool parse_accept_name(parser *p, const char *name) {
@@ -105,7 +110,7 @@ const sym *sym_find(const mt_chat_template *t, const char *p, size_t len) {
   return s;
 }
 
-/* ---- bodies ------------------------------------------------------------------------------------------------------ */
+/* ---- bodies -------------------------------------------------------------------------------- */
 
 static void statements(parser *p, node_list *out, const char *const *ends);
 
@@ -115,9 +120,12 @@ static bool is_one_of(const parser *p, const char *const *words) {
   return false;
 }
 
-static void end_of_tag(parser *p) { parse_expect(p, TOK_BLOCK_END, "the end of the tag"); }
+static void end_of_tag(parser *p) {
+  parse_expect(p, TOK_BLOCK_END, "the end of the tag");
+}
 
-/* After a statement's head: its body, up to a tag that starts with one of `ends`; that word is then current. */
+/* After a statement's head: its body, up to a tag that starts with one of `ends`; that word is then
+ * current. */
 static void body(parser *p, node_list *out, const char *const *ends) {
   parse_accept(p, ':');
   end_of_tag(p);
@@ -131,7 +139,7 @@ static void body_until(parser *p, node_list *out, const char *end) {
   p->at++;
 }
 
-/* ---- one statement each: the word itself is consumed ------------------------------------------------------------- */
+/* ---- one statement each: the word itself is consumed --------------------------------------- */
 
 static node *if_statement(parser *p) {
   static const char *const ends[] = {"elif", "else", "endif", NULL};
@@ -160,8 +168,10 @@ static node *for_statement(parser *p) {
   p->loops++;
   body(p, &n->kids, ends);
   p->loops--;
-  if (parse_accept_name(p, "else")) body_until(p, &n->alt, "endfor");
-  else p->at++;
+  if (parse_accept_name(p, "else"))
+    body_until(p, &n->alt, "endfor");
+  else
+    p->at++;
   return node_close(p, n);
 }
 
@@ -197,8 +207,10 @@ static void signature(parser *p, node_list *params) {
     sym *s = sym_intern(p->t, k->p, k->len);
     s->bound = true;
     n->name = s;
-    if (parse_accept(p, '=')) n->a = parse_expression(p, 0);
-    else if (params->n && params->v[params->n - 1]->a) parse_fail(p, "a parameter without default after one with");
+    if (parse_accept(p, '='))
+      n->a = parse_expression(p, 0);
+    else if (params->n && params->v[params->n - 1]->a)
+      parse_fail(p, "a parameter without default after one with");
     node_push(p, params, node_close(p, n));
   }
   parse_expect(p, ')', ")");
@@ -272,20 +284,34 @@ static void statement(parser *p, node_list *out) {
   const token *word = parse_expect(p, TOK_NAME, "a statement");
   p->at--;
   node *n = NULL;
-  if (parse_accept_name(p, "if")) n = if_statement(p);
-  else if (parse_accept_name(p, "for")) n = for_statement(p);
-  else if (parse_accept_name(p, "set")) n = set_statement(p);
-  else if (parse_accept_name(p, "macro")) n = macro_statement(p);
-  else if (parse_accept_name(p, "call")) n = call_statement(p);
-  else if (parse_accept_name(p, "filter")) n = filter_statement(p);
-  else if (parse_accept_name(p, "with")) n = with_statement(p);
-  else if (parse_accept_name(p, "generation")) n = generation_statement(p);
-  else if (parse_accept_name(p, "break")) n = loop_control(p, N_BREAK);
-  else if (parse_accept_name(p, "continue")) n = loop_control(p, N_CONTINUE);
-  else if (parse_accept_name(p, "print")) print_statement(p, out);
-  else if (word->len > 3 && !memcmp(word->p, "end", 3)) parse_fail(p, "this ends nothing that is open");
-  else if (parse_is_name(p, "else") || parse_is_name(p, "elif")) parse_fail(p, "this belongs to no open if");
-  else unsupported(p, word);
+  if (parse_accept_name(p, "if"))
+    n = if_statement(p);
+  else if (parse_accept_name(p, "for"))
+    n = for_statement(p);
+  else if (parse_accept_name(p, "set"))
+    n = set_statement(p);
+  else if (parse_accept_name(p, "macro"))
+    n = macro_statement(p);
+  else if (parse_accept_name(p, "call"))
+    n = call_statement(p);
+  else if (parse_accept_name(p, "filter"))
+    n = filter_statement(p);
+  else if (parse_accept_name(p, "with"))
+    n = with_statement(p);
+  else if (parse_accept_name(p, "generation"))
+    n = generation_statement(p);
+  else if (parse_accept_name(p, "break"))
+    n = loop_control(p, N_BREAK);
+  else if (parse_accept_name(p, "continue"))
+    n = loop_control(p, N_CONTINUE);
+  else if (parse_accept_name(p, "print"))
+    print_statement(p, out);
+  else if (word->len > 3 && !memcmp(word->p, "end", 3))
+    parse_fail(p, "this ends nothing that is open");
+  else if (parse_is_name(p, "else") || parse_is_name(p, "elif"))
+    parse_fail(p, "this belongs to no open if");
+  else
+    unsupported(p, word);
   if (n) node_push(p, out, n);
   end_of_tag(p);
 }
@@ -307,7 +333,8 @@ static void output(parser *p, node_list *out) {
   parse_expect(p, TOK_VAR_END, "}}");
 }
 
-/* Up to the end of the template, or (ends not NULL) to a tag that starts with one of the words, which is then current. */
+/* Up to the end of the template, or (ends not NULL) to a tag that starts with one of the words,
+ * which is then current. */
 static void statements(parser *p, node_list *out, const char *const *ends) {
   const token *opened = p->at;
   parse_enter(p);

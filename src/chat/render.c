@@ -6,7 +6,7 @@
 
 enum { TEMPLATE_BYTES = 96 << 20 };
 
-/* ---- compiling ---------------------------------------------------------------------------------------------------------- */
+/* ---- compiling ----------------------------------------------------------------------------- */
 
 /* \r\n and \r become \n; one newline at the end goes. */
 static void normalise(mt_chat_template *t, const char *source, size_t len) {
@@ -25,16 +25,19 @@ static void normalise(mt_chat_template *t, const char *source, size_t len) {
 static void compile(mt_chat_template *t, const char *source, size_t len) {
   size_t bad;
   if (len > MAX_SOURCE_BYTES)
-    trap_throw_bare(&t->trap, MT_ELIMIT, "%s: a template of %zu bytes, more than %d", t->name, len, MAX_SOURCE_BYTES);
+    trap_throw_bare(&t->trap, MT_ELIMIT, "%s: a template of %zu bytes, more than %d", t->name, len,
+                    MAX_SOURCE_BYTES);
   if (!mt_utf8_valid(source, len, &bad))
-    trap_throw_bare(&t->trap, MT_EFORMAT, "%s: the template is not UTF-8 at byte %zu", t->name, bad);
+    trap_throw_bare(&t->trap, MT_EFORMAT, "%s: the template is not UTF-8 at byte %zu", t->name,
+                    bad);
   normalise(t, source, len);
   lex_template(t);
   parse_template(t);
   check_template(t);
 }
 
-int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t len, const char *name, mt_err *e) {
+int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t len,
+                             const char *name, mt_err *e) {
   *out = NULL;
   mt_chat_template *t = mt_calloc(1, sizeof *t);
   if (!t) return mt_err_set(e, MT_ENOMEM, "%s: no memory for a template", name);
@@ -61,7 +64,9 @@ void mt_chat_template_free(mt_chat_template *t) {
   free(t);
 }
 
-size_t mt_chat_template_n_literals(const mt_chat_template *t) { return t->texts.n + t->constants.n; }
+size_t mt_chat_template_n_literals(const mt_chat_template *t) {
+  return t->texts.n + t->constants.n;
+}
 
 const char *mt_chat_template_literal(const mt_chat_template *t, size_t i, size_t *len) {
   if (i >= mt_chat_template_n_literals(t)) return NULL;
@@ -70,7 +75,7 @@ const char *mt_chat_template_literal(const mt_chat_template *t, size_t i, size_t
   return n->text;
 }
 
-/* ---- what the template sees ------------------------------------------------------------------------------------------------ */
+/* ---- what the template sees ---------------------------------------------------------------- */
 
 static val import(rt *r, const mt_json *j, int origin, unsigned depth);
 
@@ -98,7 +103,8 @@ static val import(rt *r, const mt_json *j, int origin, unsigned depth) {
   bool b = false;
   size_t len = 0;
   const char *s;
-  if (depth > MAX_DATA_DEPTH) trap_throw_bare(&r->trap, MT_ELIMIT, "the input nests deeper than %d levels", MAX_DATA_DEPTH);
+  if (depth > MAX_DATA_DEPTH)
+    trap_throw_bare(&r->trap, MT_ELIMIT, "the input nests deeper than %d levels", MAX_DATA_DEPTH);
   switch (mt_json_get_kind(j)) {
     case MT_JSON_NULL: return (val){.kind = V_NONE, .origin = (uint8_t)origin};
     case MT_JSON_BOOL: mt_json_bool(j, &b); return val_bool(b, origin);
@@ -137,11 +143,13 @@ static void define_token(rt *r, const char *name, const char *text) {
 
 static void define_members(rt *r, const mt_json *object, int origin) {
   static const char *const reserved[] = {"messages", "tools", "documents", "add_generation_prompt"};
-  for (const mt_json_member *m = mt_json_is(object, MT_JSON_OBJECT) ? mt_json_first(object) : NULL; m; m = mt_json_next(object, m)) {
+  for (const mt_json_member *m = mt_json_is(object, MT_JSON_OBJECT) ? mt_json_first(object) : NULL;
+       m; m = mt_json_next(object, m)) {
     const char *key = mt_json_member_key(m);
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
       if (!strcmp(key, reserved[i]))
-        trap_throw_bare(&r->trap, MT_EINVAL, "template arguments must not name '%s': it has its own place", key);
+        trap_throw_bare(&r->trap, MT_EINVAL,
+                        "template arguments must not name '%s': it has its own place", key);
     define(r, key, import(r, mt_json_member_value(m), origin, 1));
   }
 }
@@ -162,7 +170,7 @@ static void define_globals(rt *r, const mt_chat_input *in) {
   define(r, "add_generation_prompt", val_bool(in->add_generation_prompt, MT_SPAN_TEMPLATE));
 }
 
-/* ---- rendering ------------------------------------------------------------------------------------------------------------------ */
+/* ---- rendering ----------------------------------------------------------------------------- */
 
 static int copy_out(const sb *b, mt_text *out, mt_err *e) {
   size_t from = 0;
@@ -177,7 +185,8 @@ static int copy_out(const sb *b, mt_text *out, mt_err *e) {
 }
 
 static void set_limits(rt *r, const mt_chat_input *in) {
-  size_t weight = weigh(in->messages, 0) + weigh(in->tools, 0) + weigh(in->documents, 0) + weigh(in->kwargs, 0);
+  size_t weight =
+      weigh(in->messages, 0) + weigh(in->tools, 0) + weigh(in->documents, 0) + weigh(in->kwargs, 0);
   if (weight > SIZE_MAX / 128) weight = SIZE_MAX / 128;
   r->max_steps = in->max_steps ? in->max_steps : ((size_t)20 << 20) + 16 * weight;
   arena_init(&r->mem, in->max_bytes ? in->max_bytes : ((size_t)128 << 20) + 64 * weight, &r->trap);

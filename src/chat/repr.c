@@ -25,20 +25,25 @@ size_t format_float_repr(double f, char out[40]) {
     if (*c >= '0' && *c <= '9') digits[n++] = *c;
   digits[n] = 0;
   if (exp < -4 || exp >= 16)
-    return (size_t)snprintf(out, 40, "%s%c%s%se%c%02d", sign, digits[0], n > 1 ? "." : "", digits + 1,
-                            exp < 0 ? '-' : '+', abs(exp));
+    return (size_t)snprintf(out, 40, "%s%c%s%se%c%02d", sign, digits[0], n > 1 ? "." : "",
+                            digits + 1, exp < 0 ? '-' : '+', abs(exp));
   if (exp < 0) return (size_t)snprintf(out, 40, "%s0.%.*s%s", sign, -exp - 1, "0000", digits);
   if ((size_t)exp + 1 >= n)
-    return (size_t)snprintf(out, 40, "%s%s%.*s.0", sign, digits, exp + 1 - (int)n, "0000000000000000");
+    return (size_t)snprintf(out, 40, "%s%s%.*s.0", sign, digits, exp + 1 - (int)n,
+                            "0000000000000000");
   return (size_t)snprintf(out, 40, "%s%.*s.%s", sign, exp + 1, digits, digits + exp + 1);
 }
 
 static void put_escape(sb *b, uint32_t cp, int origin) {
   char e[12];
-  if (cp == '\n' || cp == '\r' || cp == '\t') snprintf(e, sizeof e, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
-  else if (cp < 0x100) snprintf(e, sizeof e, "\\x%02x", (unsigned)cp);
-  else if (cp < 0x10000) snprintf(e, sizeof e, "\\u%04x", (unsigned)cp);
-  else snprintf(e, sizeof e, "\\U%08x", (unsigned)cp);
+  if (cp == '\n' || cp == '\r' || cp == '\t')
+    snprintf(e, sizeof e, "\\%c", cp == '\n' ? 'n' : cp == '\r' ? 'r' : 't');
+  else if (cp < 0x100)
+    snprintf(e, sizeof e, "\\x%02x", (unsigned)cp);
+  else if (cp < 0x10000)
+    snprintf(e, sizeof e, "\\u%04x", (unsigned)cp);
+  else
+    snprintf(e, sizeof e, "\\U%08x", (unsigned)cp);
   sb_puts(b, e, origin);
 }
 
@@ -62,7 +67,8 @@ static void put_quoted(sb *b, const str *s) {
 }
 
 static void put_list(sb *b, val v) {
-  static const char *const open[] = {"[", "(", "range(", "dict_keys([", "dict_values([", "dict_items(["};
+  static const char *const open[] = {"[",           "(", "range(", "dict_keys([", "dict_values([",
+                                     "dict_items(["};
   static const char *const close[] = {"]", ")", ")", "])", "])", "])"};
   const list *l = v.u.l;
   sb_puts(b, open[l->form], v.origin);
@@ -113,16 +119,28 @@ static void put_scalar(sb *b, val v) {
 
 void put_repr(sb *b, val v) {
   enter(b->r);
-  if (v.kind == V_STR) put_quoted(b, v.u.s);
-  else if (v.kind == V_LIST) put_list(b, v);
-  else if (v.kind == V_DICT) put_dict(b, v);
-  else if (v.kind == V_UNDEF) sb_puts(b, "Undefined", MT_SPAN_TEMPLATE);
-  else put_scalar(b, v);
+  if (v.kind == V_STR && v.markup) {
+    sb_puts(b, "Markup(", MT_SPAN_TEMPLATE);
+    put_quoted(b, v.u.s);
+    sb_puts(b, ")", MT_SPAN_TEMPLATE);
+  } else if (v.kind == V_STR)
+    put_quoted(b, v.u.s);
+  else if (v.kind == V_LIST)
+    put_list(b, v);
+  else if (v.kind == V_DICT)
+    put_dict(b, v);
+  else if (v.kind == V_UNDEF)
+    sb_puts(b, "Undefined", MT_SPAN_TEMPLATE);
+  else
+    put_scalar(b, v);
   leave(b->r);
 }
 
 void put_str(sb *b, val v) {
-  if (v.kind == V_STR) sb_str(b, v.u.s);
-  else if (v.kind == V_LIST || v.kind == V_DICT) put_repr(b, v);
-  else put_scalar(b, v);
+  if (v.kind == V_STR)
+    sb_str(b, v.u.s);
+  else if (v.kind == V_LIST || v.kind == V_DICT)
+    put_repr(b, v);
+  else
+    put_scalar(b, v);
 }

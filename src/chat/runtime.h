@@ -1,13 +1,13 @@
-/* Values, strings with origins, and the state of one rendering. Everything lives in the rendering's arena; failures jump
- * to mt_chat_render (arena.h), so functions return values, not codes. Values are immutable except namespaces, loops,
- * cyclers and joiners. */
+/* Values, strings with origins, and the state of one rendering. Everything lives in the rendering's
+ * arena; failures jump to mt_chat_render (arena.h), so functions return values, not codes. Values
+ * are immutable except namespaces, loops, cyclers and joiners. */
 #ifndef CHAT_RUNTIME_H
 #define CHAT_RUNTIME_H
 
 #include "ast.h"
 #include "unicode.h"
 
-/* ---- values ----------------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------- */
 
 typedef enum val_kind {
   V_MISSING, /* an argument that was not given; never seen by templates */
@@ -51,17 +51,19 @@ typedef struct cycler cycler;
 
 struct val {
   uint8_t kind;
-  uint8_t origin; /* of what is not a string; for lists and dicts, of their punctuation when printed */
+  uint8_t
+      origin;  /* of what is not a string; for lists and dicts, of their punctuation when printed */
+  bool markup; /* V_STR: marked by safe or escape; what is then added to it is escaped (markup.c) */
   union {
     bool b;
     int64_t i;
     double f;
-    const str *s;  /* V_STR; V_UNDEF: what is undefined, or NULL */
+    const str *s; /* V_STR; V_UNDEF: what is undefined, or NULL */
     const list *l;
     const dict *d;
     namespace *ns;
     const macro *m;
-    int fn;        /* V_FUNC */
+    int fn; /* V_FUNC */
     const method *method;
     loop *loop;
     cycler *cycler; /* V_CYCLER, V_JOINER */
@@ -115,7 +117,7 @@ struct loop {
   const val *v; /* all items, before the filter */
   size_t total, next;
   int64_t index0;
-  bool has_after;      /* looked ahead: `after` comes next */
+  bool has_after; /* looked ahead: `after` comes next */
   val before, current, after;
   bool has_before, has_changed;
   val changed;
@@ -123,7 +125,7 @@ struct loop {
   unsigned depth0;
 };
 
-/* ---- one rendering ---------------------------------------------------------------------------------------------- */
+/* ---- one rendering ------------------------------------------------------------------------- */
 
 typedef struct sb {
   struct rt *r;
@@ -152,21 +154,22 @@ noreturn void fail(rt *r, const char *fmt, ...) __attribute__((format(printf, 2,
 void enter(rt *r); /* bounded recursion */
 void leave(rt *r);
 
-/* ---- str.c: strings --------------------------------------------------------------------------------------------- */
+/* ---- str.c: strings ------------------------------------------------------------------------ */
 
-val val_str(rt *r, const char *p, size_t n, int origin); /* borrows the bytes */
-val val_cstr(rt *r, const char *literal);                /* template origin */
+val val_str(rt *r, const char *p, size_t n, int origin);           /* borrows the bytes */
+val val_cstr(rt *r, const char *literal);                          /* template origin */
 const str *str_slice(rt *r, const str *s, size_t from, size_t to); /* bytes */
 val val_slice(rt *r, const str *s, size_t from, size_t to);
 bool str_is(const str *s, const char *literal);
 int str_cmp(const str *a, const str *b);
 /* Offset of the first occurrence of b in a at or after `from`, or SIZE_MAX. b empty: from. */
 size_t str_find(rt *r, const str *a, const str *b, size_t from);
-size_t str_rfind(rt *r, const str *a, const str *b, size_t end); /* last that ends at or before `end` */
-size_t str_chars(rt *r, const str *s);             /* code points */
+size_t str_rfind(rt *r, const str *a, const str *b,
+                 size_t end);                         /* last that ends at or before `end` */
+size_t str_chars(rt *r, const str *s);                /* code points */
 size_t str_offset(rt *r, const str *s, size_t chars); /* byte offset of a code point */
-int str_origin(const str *s, size_t at);           /* of the byte at offset `at` */
-int str_worst_origin(const str *s);                /* user if any byte is */
+int str_origin(const str *s, size_t at);              /* of the byte at offset `at` */
+int str_worst_origin(const str *s);                   /* user if any byte is */
 
 sb sb_new(rt *r);
 void sb_add(sb *b, const char *p, size_t n, int origin);
@@ -176,9 +179,10 @@ void sb_part(sb *b, const str *s, size_t from, size_t to);
 void sb_cp(sb *b, uint32_t cp, int origin);
 val sb_val(sb *b);
 
-/* ---- value.c ----------------------------------------------------------------------------------------------------- */
+/* ---- value.c ------------------------------------------------------------------------------- */
 
-val val_undef(rt *r, const char *what, ...) __attribute__((format(printf, 2, 3))); /* "'x'", "… has no …" */
+val val_undef(rt *r, const char *what, ...)
+    __attribute__((format(printf, 2, 3))); /* "'x'", "… has no …" */
 val val_none(void);
 val val_bool(bool b, int origin);
 val val_int(int64_t i, int origin);
@@ -195,13 +199,14 @@ double val_number(val v);
 const char *val_type_name(val v); /* Python's name of its type */
 noreturn void fail_undefined(rt *r, val v);
 const val *dict_get(rt *r, const dict *d, val key); /* the value, or NULL */
-/* Items of a list, characters of a string, keys of a dict, nothing of undefined; anything else fails. */
+/* Items of a list, characters of a string, keys of a dict, nothing of undefined; anything else
+ * fails. */
 const list *val_items(rt *r, val v);
 bool val_iterable(val v);
 size_t val_length(rt *r, val v);
 bool val_contains(rt *r, val container, val item);
 int64_t val_to_index(rt *r, val v, const char *what); /* an int or bool; else fails */
-const str *val_to_str(rt *r, val v); /* as Python's str() */
+const str *val_to_str(rt *r, val v);                  /* as Python's str() */
 
 /* A growing array of values. */
 typedef struct vec {
@@ -215,9 +220,9 @@ val vec_list(vec *a, int form, int origin);
 /* Sorts in place, stably, by key (ascending by val_cmp, or descending). */
 void sort_by_keys(rt *r, val *keys, val *items, size_t n, bool reverse);
 
-/* ---- text forms: repr.c, tojson.c, format.c ------------------------------------------------------------------------ */
+/* ---- text forms: repr.c, tojson.c, format.c ------------------------------------------------ */
 
-void put_str(sb *b, val v);  /* as Python's str() */
+void put_str(sb *b, val v); /* as Python's str() */
 void put_repr(sb *b, val v);
 size_t format_float_repr(double f, char out[40]);
 val to_json(rt *r, val v, val ensure_ascii, val indent, val separators, val sort_keys);
@@ -225,34 +230,45 @@ struct args;
 val format_percent(rt *r, const str *fmt, val arg);
 val format_braces(rt *r, const str *fmt, const struct args *a);
 
-/* ---- text.c: what filters and methods share ------------------------------------------------------------------------- */
+/* ---- text.c: what filters and methods share ------------------------------------------------ */
 
 val text_map_case(rt *r, const str *s, int how);
-val text_title(rt *r, const str *s);      /* as str.title */
+val text_title(rt *r, const str *s); /* as str.title */
 val text_swapcase(rt *r, const str *s);
 val text_capitalize(rt *r, const str *s);
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
 val text_strip(rt *r, const str *s, const str *chars, int sides); /* chars NULL: white space */
-val text_replace(rt *r, const str *s, const str *from, const str *to, int64_t count); /* count < 0: all */
+val text_replace(rt *r, const str *s, const str *from, const str *to,
+                 int64_t count); /* count < 0: all */
 /* Pads with `fill` (one character) to width characters, `left` of them before the text. */
 val text_pad(rt *r, const str *s, int64_t left, int64_t right, const str *fill);
-val text_join(rt *r, const list *l, const str *sep, bool strict); /* strict: items must be strings */
+val text_join(rt *r, const list *l, const str *sep,
+              bool strict); /* strict: items must be strings */
 val text_splitlines(rt *r, const str *s, bool keep_ends);
-bool text_has_case(rt *r, const str *s, unsigned wanted, unsigned other); /* as str.isupper and str.islower */
+bool text_has_case(rt *r, const str *s, unsigned wanted,
+                   unsigned other); /* as str.isupper and str.islower */
 
-/* ---- operator.c, access.c ------------------------------------------------------------------------------------------- */
+/* ---- markup.c ------------------------------------------------------------------------------ */
+
+val markup_escape(rt *r, val v); /* v if it is markup, else its text escaped; markup */
+val markup_mark(rt *r, val v);   /* strings, and strings in a list: markup */
+val markup_call(rt *r, const struct method_def *m, val self, const struct args *a);
+
+/* ---- operator.c, access.c ------------------------------------------------------------------ */
 
 val arith(rt *r, int op, val a, val b);
 val negate(rt *r, val a);
 bool compare(rt *r, int op, val a, val b);
 val get_attr(rt *r, val v, const sym *name);
-val get_attr_named(rt *r, val v, const str *name); /* item first, then attribute, as Jinja's getitem */
+val get_attr_named(rt *r, val v,
+                   const str *name); /* item first, then attribute, as Jinja's getitem */
 val get_item(rt *r, val v, val key);
 val get_slice(rt *r, val v, val from, val to, val step);
-/* "a.b.0" in turn; what is undefined on the way becomes `otherwise`, unless that is none or missing. */
+/* "a.b.0" in turn; what is undefined on the way becomes `otherwise`, unless that is none or
+ * missing. */
 val get_path(rt *r, val v, val path, val otherwise);
 
-/* ---- calls ------------------------------------------------------------------------------------------------------------ */
+/* ---- calls --------------------------------------------------------------------------------- */
 
 typedef struct kwarg {
   const str *name;
@@ -267,7 +283,8 @@ typedef struct args {
 /* The i-th argument, also by name; V_MISSING if not given. */
 val arg_get(const args *a, size_t i, const char *name);
 val arg_or(const args *a, size_t i, const char *name, val otherwise);
-const str *arg_str(rt *r, const args *a, size_t i, const char *name); /* NULL if missing or none; else must be a string */
+const str *arg_str(rt *r, const args *a, size_t i,
+                   const char *name); /* NULL if missing or none; else must be a string */
 bool arg_bool(rt *r, const args *a, size_t i, const char *name, bool otherwise);
 
 /* What a built-in takes: names joined by commas, `?` after the optional ones, `*` for anything. */
@@ -275,12 +292,14 @@ typedef struct signature {
   const char *kind, *name, *params;
 } signature;
 /* Fails unless the arguments fit; `names` are the keywords. Used at compile time too. */
-void signature_check(trap *t, const signature *s, size_t n_pos, const char *const *names, size_t n_names, bool open);
+void signature_check(trap *t, const signature *s, size_t n_pos, const char *const *names,
+                     size_t n_names, bool open);
 void signature_check_args(rt *r, const signature *s, const args *a);
 
 typedef struct filter_def {
   signature sig;
   val (*fn)(rt *r, val in, const args *a);
+  bool keeps_markup;
 } filter_def;
 typedef struct test_def {
   signature sig;
@@ -298,7 +317,8 @@ typedef struct function_def {
 
 const filter_def *filter_find(const char *name, size_t len);
 const test_def *test_find(const char *name, size_t len);
-const method_def *method_find(val_kind kind, const char *name, size_t len); /* kind V_MISSING: any */
+const method_def *method_find(val_kind kind, const char *name,
+                              size_t len);       /* kind V_MISSING: any */
 int function_find(const char *name, size_t len); /* -1 if none */
 const function_def *function_at(int i);
 bool attribute_is_callable(const char *name); /* loop.cycle and the like */
@@ -311,7 +331,7 @@ val call_macro(rt *r, const macro *m, const args *a);
 extern const filter_def chat_text_filters[], chat_list_filters[]; /* end with a NULL name */
 extern const method_def chat_str_methods[], chat_other_methods[];
 
-/* ---- eval.c, exec.c ------------------------------------------------------------------------------------------------- */
+/* ---- eval.c, exec.c ------------------------------------------------------------------------ */
 
 val eval(rt *r, env *e, const node *n);
 args eval_args(rt *r, env *e, const node_list *kids);
@@ -320,7 +340,8 @@ val eval_filter_chain(rt *r, env *e, const node *n, val in);
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
 enum flow exec_list(rt *r, env *e, const node_list *l);
 val exec_capture(rt *r, env *e, const node_list *l); /* what the statements print */
-val exec_loop(rt *r, const node *n, env *outer, val items, unsigned depth0); /* recursive: returns what it printed */
+val exec_loop(rt *r, const node *n, env *outer, val items,
+              unsigned depth0); /* recursive: returns what it printed */
 val loop_attr(rt *r, loop *l, const sym *name);
 val loop_call_method(rt *r, loop *l, const char *name, const args *a);
 

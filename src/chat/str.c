@@ -15,23 +15,30 @@ val val_str(rt *r, const char *p, size_t n, int origin) {
   return (val){.kind = V_STR, .u.s = s};
 }
 
-val val_cstr(rt *r, const char *literal) { return val_str(r, literal, strlen(literal), MT_SPAN_TEMPLATE); }
+val val_cstr(rt *r, const char *literal) {
+  return val_str(r, literal, strlen(literal), MT_SPAN_TEMPLATE);
+}
 
 /* Index of the run that holds the byte at offset `at` < len. */
 static size_t run_at(const str *s, size_t at) {
   size_t lo = 0, hi = s->n_runs - 1;
   while (lo < hi) {
     size_t mid = lo + (hi - lo) / 2;
-    if (s->runs[mid].end > at) hi = mid;
-    else lo = mid + 1;
+    if (s->runs[mid].end > at)
+      hi = mid;
+    else
+      lo = mid + 1;
   }
   return lo;
 }
 
-int str_origin(const str *s, size_t at) { return s->runs[run_at(s, at)].origin; }
+int str_origin(const str *s, size_t at) {
+  return s->runs[run_at(s, at)].origin;
+}
 
 int str_worst_origin(const str *s) {
-  return s->n_runs > 1 || (s->n_runs && s->runs[0].origin == MT_SPAN_USER) ? MT_SPAN_USER : MT_SPAN_TEMPLATE;
+  return s->n_runs > 1 || (s->n_runs && s->runs[0].origin == MT_SPAN_USER) ? MT_SPAN_USER
+                                                                           : MT_SPAN_TEMPLATE;
 }
 
 const str *str_slice(rt *r, const str *s, size_t from, size_t to) {
@@ -53,7 +60,9 @@ val val_slice(rt *r, const str *s, size_t from, size_t to) {
   return (val){.kind = V_STR, .u.s = str_slice(r, s, from, to)};
 }
 
-bool str_is(const str *s, const char *literal) { return s->len == strlen(literal) && !memcmp(s->p, literal, s->len); }
+bool str_is(const str *s, const char *literal) {
+  return s->len == strlen(literal) && !memcmp(s->p, literal, s->len);
+}
 
 int str_cmp(const str *a, const str *b) {
   size_t n = a->len < b->len ? a->len : b->len;
@@ -93,9 +102,11 @@ size_t str_offset(rt *r, const str *s, size_t chars) {
   return i;
 }
 
-/* ---- builder ------------------------------------------------------------------------------------------------------ */
+/* ---- builder ------------------------------------------------------------------------------- */
 
-sb sb_new(rt *r) { return (sb){.r = r}; }
+sb sb_new(rt *r) {
+  return (sb){.r = r};
+}
 
 static void sb_run(sb *b, size_t end, int origin) {
   if (b->n_runs && b->runs[b->n_runs - 1].origin == origin) {
@@ -125,7 +136,9 @@ void sb_add(sb *b, const char *p, size_t n, int origin) {
   sb_run(b, b->len, origin);
 }
 
-void sb_puts(sb *b, const char *s, int origin) { sb_add(b, s, strlen(s), origin); }
+void sb_puts(sb *b, const char *s, int origin) {
+  sb_add(b, s, strlen(s), origin);
+}
 
 void sb_part(sb *b, const str *s, size_t from, size_t to) {
   if (from >= to) return;
@@ -136,7 +149,9 @@ void sb_part(sb *b, const str *s, size_t from, size_t to) {
   }
 }
 
-void sb_str(sb *b, const str *s) { sb_part(b, s, 0, s->len); }
+void sb_str(sb *b, const str *s) {
+  sb_part(b, s, 0, s->len);
+}
 
 void sb_cp(sb *b, uint32_t cp, int origin) {
   char c[MT_UTF8_MAX];

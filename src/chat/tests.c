@@ -3,11 +3,11 @@
 
 #include "runtime.h"
 
-#define KIND_TEST(name, condition)                 \
+#define KIND_TEST(name, condition)                \
   static bool name(rt *r, val v, const args *a) { \
-    (void)r;                                       \
-    (void)a;                                       \
-    return condition;                              \
+    (void)r;                                      \
+    (void)a;                                      \
+    return condition;                             \
   }
 KIND_TEST(is_defined, v.kind != V_UNDEF)
 KIND_TEST(is_undefined, v.kind == V_UNDEF)
@@ -19,6 +19,7 @@ KIND_TEST(is_integer, v.kind == V_INT)
 KIND_TEST(is_float, v.kind == V_FLOAT)
 KIND_TEST(is_number, val_is_number(v))
 KIND_TEST(is_string, v.kind == V_STR)
+KIND_TEST(is_escaped, v.kind == V_STR && v.markup)
 KIND_TEST(is_mapping, v.kind == V_DICT)
 KIND_TEST(is_iterable, val_iterable(v))
 KIND_TEST(is_sequence, val_iterable(v) && !(v.kind == V_LIST && v.u.l->form >= LIST_KEYS))
@@ -28,8 +29,10 @@ KIND_TEST(is_test, v.kind == V_STR && test_find(v.u.s->p, v.u.s->len))
 KIND_TEST(is_upper, text_has_case(r, val_to_str(r, v), UNI_UPPER, UNI_LOWER))
 KIND_TEST(is_lower, text_has_case(r, val_to_str(r, v), UNI_LOWER, UNI_UPPER))
 
-#define COMPARE_TEST(name, op) \
-  static bool name(rt *r, val v, const args *a) { return compare(r, op, v, arg_get(a, 0, "other")); }
+#define COMPARE_TEST(name, op)                        \
+  static bool name(rt *r, val v, const args *a) {     \
+    return compare(r, op, v, arg_get(a, 0, "other")); \
+  }
 COMPARE_TEST(is_eq, TOK_EQ)
 COMPARE_TEST(is_ne, TOK_NE)
 COMPARE_TEST(is_lt, '<')
@@ -57,9 +60,12 @@ static bool is_even(rt *r, val v, const args *a) {
   (void)a;
   return remainder_is(r, v, val_int(2, MT_SPAN_TEMPLATE), 0);
 }
-static bool is_divisibleby(rt *r, val v, const args *a) { return remainder_is(r, v, arg_get(a, 0, "num"), 0); }
+static bool is_divisibleby(rt *r, val v, const args *a) {
+  return remainder_is(r, v, arg_get(a, 0, "num"), 0);
+}
 
-#define TEST(name, params, fn) {{"test", name, params}, fn}
+#define TEST(name, params, fn) \
+  { {"test", name, params}, fn }
 static const test_def tests[] = {
     TEST("defined", "", is_defined),
     TEST("undefined", "", is_undefined),
@@ -71,6 +77,7 @@ static const test_def tests[] = {
     TEST("float", "", is_float),
     TEST("number", "", is_number),
     TEST("string", "", is_string),
+    TEST("escaped", "", is_escaped),
     TEST("mapping", "", is_mapping),
     TEST("iterable", "", is_iterable),
     TEST("sequence", "", is_sequence),

@@ -3,7 +3,8 @@
 
 #include "runtime.h"
 
-/* Greek sigma at [i, next) ends a word: a cased letter before it and none after it, ignorable characters aside. */
+/* Greek sigma at [i, next) ends a word: a cased letter before it and none after it, ignorable
+ * characters aside. */
 static bool is_final_sigma(const str *s, size_t i, size_t next) {
   bool before = false;
   for (size_t k = i, n = 0; k > 0 && n < 64; n++) {
@@ -69,8 +70,10 @@ val text_swapcase(rt *r, const str *s) {
   for (size_t i = 0, next; i < s->len; i = next) {
     uint32_t cp = uni_at(s->p, s->len, i, &next);
     unsigned f = uni_flags(cp);
-    if (f & (UNI_UPPER | UNI_LOWER)) put_case(&b, s, i, next, cp, f & UNI_UPPER ? UNI_TO_LOWER : UNI_TO_UPPER);
-    else sb_part(&b, s, i, next);
+    if (f & (UNI_UPPER | UNI_LOWER))
+      put_case(&b, s, i, next, cp, f & UNI_UPPER ? UNI_TO_LOWER : UNI_TO_UPPER);
+    else
+      sb_part(&b, s, i, next);
   }
   return sb_val(&b);
 }
@@ -142,7 +145,8 @@ val text_pad(rt *r, const str *s, int64_t left, int64_t right, const str *fill) 
 val text_join(rt *r, const list *l, const str *sep, bool strict) {
   sb b = sb_new(r);
   for (size_t i = 0; i < l->n; i++) {
-    if (strict && l->v[i].kind != V_STR) fail(r, "join: element %zu is not a string but %s", i, val_type_name(l->v[i]));
+    if (strict && l->v[i].kind != V_STR)
+      fail(r, "join: element %zu is not a string but %s", i, val_type_name(l->v[i]));
     charge(r, 0);
     if (i) sb_str(&b, sep);
     put_str(&b, l->v[i]);

@@ -129,7 +129,8 @@ static void put_number(writer *w, val v) {
 static void put_value(writer *w, val v, unsigned depth) {
   rt *r = w->b.r;
   enter(r);
-  if (depth > MAX_DATA_DEPTH) trap_throw(&r->trap, MT_ELIMIT, "tojson: a value nests deeper than %d", MAX_DATA_DEPTH);
+  if (depth > MAX_DATA_DEPTH)
+    trap_throw(&r->trap, MT_ELIMIT, "tojson: a value nests deeper than %d", MAX_DATA_DEPTH);
   switch ((val_kind)v.kind) {
     case V_NONE: sb_puts(&w->b, "null", v.origin); break;
     case V_BOOL: sb_puts(&w->b, v.u.b ? "true" : "false", v.origin); break;
@@ -160,7 +161,8 @@ val to_json(rt *r, val v, val ensure_ascii, val indent, val separators, val sort
   w.key_sep = val_cstr(r, ": ").u.s;
   if (separators.kind != V_MISSING && separators.kind != V_NONE) {
     const list *l = val_items(r, separators);
-    if (l->n != 2 || l->v[0].kind != V_STR || l->v[1].kind != V_STR) fail(r, "tojson: separators must be two strings");
+    if (l->n != 2 || l->v[0].kind != V_STR || l->v[1].kind != V_STR)
+      fail(r, "tojson: separators must be two strings");
     w.item_sep = l->v[0].u.s;
     w.key_sep = l->v[1].u.s;
   }

@@ -21,20 +21,23 @@ unsigned uni_flags(uint32_t cp) {
   size_t lo = 0, hi = COUNT(flag_starts);
   while (hi - lo > 1) {
     size_t mid = lo + (hi - lo) / 2;
-    if (cp >= flag_starts[mid].first) lo = mid;
-    else hi = mid;
+    if (cp >= flag_starts[mid].first)
+      lo = mid;
+    else
+      hi = mid;
   }
   return flag_starts[lo].flags;
 }
 
 bool uni_is_space(uint32_t cp) {
   if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13) || (cp >= 0x1c && cp <= 0x1f);
-  return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 || cp == 0x2029 ||
-         cp == 0x202f || cp == 0x205f || cp == 0x3000;
+  return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) ||
+         cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
 bool uni_is_newline(uint32_t cp) {
-  return (cp >= 10 && cp <= 13) || (cp >= 0x1c && cp <= 0x1e) || cp == 0x85 || cp == 0x2028 || cp == 0x2029;
+  return (cp >= 10 && cp <= 13) || (cp >= 0x1c && cp <= 0x1e) || cp == 0x85 || cp == 0x2028 ||
+         cp == 0x2029;
 }
 
 static const struct {
@@ -42,10 +45,11 @@ static const struct {
   size_t n_ranges;
   const case_several *several;
   size_t n_several;
-} maps[] = {[UNI_TO_UPPER] = {upper_ranges, COUNT(upper_ranges), upper_several, COUNT(upper_several)},
-            [UNI_TO_LOWER] = {lower_ranges, COUNT(lower_ranges), lower_several, COUNT(lower_several)},
-            [UNI_TO_TITLE] = {title_ranges, COUNT(title_ranges), title_several, COUNT(title_several)},
-            [UNI_TO_FOLD] = {fold_ranges, COUNT(fold_ranges), fold_several, COUNT(fold_several)}};
+} maps[] = {
+    [UNI_TO_UPPER] = {upper_ranges, COUNT(upper_ranges), upper_several, COUNT(upper_several)},
+    [UNI_TO_LOWER] = {lower_ranges, COUNT(lower_ranges), lower_several, COUNT(lower_several)},
+    [UNI_TO_TITLE] = {title_ranges, COUNT(title_ranges), title_several, COUNT(title_several)},
+    [UNI_TO_FOLD] = {fold_ranges, COUNT(fold_ranges), fold_several, COUNT(fold_several)}};
 
 int uni_map_case(uint32_t cp, int how, uint32_t out[3]) {
   const case_range *r = maps[how].ranges;

@@ -27,7 +27,8 @@ int uni_map_case(uint32_t cp, int how, uint32_t out[3]);
 uint32_t uni_at(const char *s, size_t n, size_t i, size_t *next);
 /* Offset of the character before offset i > 0. */
 size_t uni_before(const char *s, size_t i);
-/* Offset of the first non-space from i on, and the end of the last non-space before end (>= begin). */
+/* Offset of the first non-space from i on, and the end of the last non-space before end (>= begin).
+ */
 size_t uni_skip_space(const char *s, size_t n, size_t i);
 size_t uni_trim_end(const char *s, size_t begin, size_t end);
 

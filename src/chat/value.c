@@ -5,11 +5,12 @@
 
 #include "runtime.h"
 
-/* ---- budget and failures ------------------------------------------------------------------------------------------ */
+/* ---- budget and failures ------------------------------------------------------------------- */
 
 void charge(rt *r, size_t bytes) {
   size_t n = 1 + bytes / 64;
-  if (n > r->max_steps - r->steps) trap_throw(&r->trap, MT_ELIMIT, "the template takes more than %zu steps", r->max_steps);
+  if (n > r->max_steps - r->steps)
+    trap_throw(&r->trap, MT_ELIMIT, "the template takes more than %zu steps", r->max_steps);
   r->steps += n;
 }
 
@@ -24,16 +25,19 @@ void fail(rt *r, const char *fmt, ...) {
 
 void enter(rt *r) {
   charge(r, 0);
-  if (++r->depth > MAX_EVAL_DEPTH) trap_throw(&r->trap, MT_ELIMIT, "the template recurses too deeply");
+  if (++r->depth > MAX_EVAL_DEPTH)
+    trap_throw(&r->trap, MT_ELIMIT, "the template recurses too deeply");
 }
-void leave(rt *r) { r->depth--; }
+void leave(rt *r) {
+  r->depth--;
+}
 
 void fail_undefined(rt *r, val v) {
   if (v.u.s) fail(r, "%.*s", (int)(v.u.s->len < 300 ? v.u.s->len : 300), v.u.s->p);
   fail(r, "an undefined value is used");
 }
 
-/* ---- construction --------------------------------------------------------------------------------------------------- */
+/* ---- construction -------------------------------------------------------------------------- */
 
 val val_undef(rt *r, const char *what, ...) {
   char text[300];
@@ -48,10 +52,18 @@ val val_undef(rt *r, const char *what, ...) {
   return (val){.kind = V_UNDEF, .u.s = s.u.s};
 }
 
-val val_none(void) { return (val){.kind = V_NONE}; }
-val val_bool(bool b, int origin) { return (val){.kind = V_BOOL, .origin = (uint8_t)origin, .u.b = b}; }
-val val_int(int64_t i, int origin) { return (val){.kind = V_INT, .origin = (uint8_t)origin, .u.i = i}; }
-val val_float(double f, int origin) { return (val){.kind = V_FLOAT, .origin = (uint8_t)origin, .u.f = f}; }
+val val_none(void) {
+  return (val){.kind = V_NONE};
+}
+val val_bool(bool b, int origin) {
+  return (val){.kind = V_BOOL, .origin = (uint8_t)origin, .u.b = b};
+}
+val val_int(int64_t i, int origin) {
+  return (val){.kind = V_INT, .origin = (uint8_t)origin, .u.i = i};
+}
+val val_float(double f, int origin) {
+  return (val){.kind = V_FLOAT, .origin = (uint8_t)origin, .u.f = f};
+}
 
 val *val_array(rt *r, size_t n) {
   charge(r, n * 4);
@@ -80,16 +92,25 @@ void vec_push(vec *a, val v) {
   a->v[a->n++] = v;
 }
 
-val vec_list(vec *a, int form, int origin) { return val_list(a->r, a->v, a->n, form, origin); }
+val vec_list(vec *a, int form, int origin) {
+  return val_list(a->r, a->v, a->n, form, origin);
+}
 
-/* ---- properties ------------------------------------------------------------------------------------------------------ */
+/* ---- properties ---------------------------------------------------------------------------- */
 
-int val_origin(val v) { return v.kind == V_STR ? str_worst_origin(v.u.s) : v.origin; }
-bool val_is_number(val v) { return v.kind == V_BOOL || v.kind == V_INT || v.kind == V_FLOAT; }
-double val_number(val v) { return v.kind == V_FLOAT ? v.u.f : v.kind == V_BOOL ? (double)v.u.b : (double)v.u.i; }
+int val_origin(val v) {
+  return v.kind == V_STR ? str_worst_origin(v.u.s) : v.origin;
+}
+bool val_is_number(val v) {
+  return v.kind == V_BOOL || v.kind == V_INT || v.kind == V_FLOAT;
+}
+double val_number(val v) {
+  return v.kind == V_FLOAT ? v.u.f : v.kind == V_BOOL ? (double)v.u.b : (double)v.u.i;
+}
 
 const char *val_type_name(val v) {
-  static const char *const list_names[] = {"list", "tuple", "range", "dict_keys", "dict_values", "dict_items"};
+  static const char *const list_names[] = {"list",      "tuple",       "range",
+                                           "dict_keys", "dict_values", "dict_items"};
   switch ((val_kind)v.kind) {
     case V_NONE: return "NoneType";
     case V_BOOL: return "bool";
@@ -202,7 +223,8 @@ const val *dict_get(rt *r, const dict *d, val key) {
   for (size_t i = 0; i < d->n; i++) {
     val k = d->kv[2 * i];
     if (k.kind == V_STR && key.kind == V_STR) {
-      if (k.u.s->len == key.u.s->len && !memcmp(k.u.s->p, key.u.s->p, k.u.s->len)) return &d->kv[2 * i + 1];
+      if (k.u.s->len == key.u.s->len && !memcmp(k.u.s->p, key.u.s->p, k.u.s->len))
+        return &d->kv[2 * i + 1];
       if (i % 8 == 7) charge(r, key.u.s->len);
     } else if (val_eq(r, k, key)) {
       return &d->kv[2 * i + 1];
@@ -211,9 +233,11 @@ const val *dict_get(rt *r, const dict *d, val key) {
   return NULL;
 }
 
-/* ---- iteration --------------------------------------------------------------------------------------------------------- */
+/* ---- iteration ----------------------------------------------------------------------------- */
 
-bool val_iterable(val v) { return v.kind == V_STR || v.kind == V_LIST || v.kind == V_DICT || v.kind == V_UNDEF; }
+bool val_iterable(val v) {
+  return v.kind == V_STR || v.kind == V_LIST || v.kind == V_DICT || v.kind == V_UNDEF;
+}
 
 static const list *characters(rt *r, const str *s) {
   size_t n = str_chars(r, s), i = 0, k = 0;
@@ -254,7 +278,8 @@ bool val_contains(rt *r, val container, val item) {
     if (item.kind != V_STR) fail(r, "'in <string>' needs a string, not %s", val_type_name(item));
     return str_find(r, container.u.s, item.u.s, 0) != SIZE_MAX;
   }
-  if (container.kind == V_DICT && (item.kind == V_DICT || (item.kind == V_LIST && item.u.l->form != LIST_TUPLE)))
+  if (container.kind == V_DICT &&
+      (item.kind == V_DICT || (item.kind == V_LIST && item.u.l->form != LIST_TUPLE)))
     fail(r, "a %s cannot be a key", val_type_name(item));
   if (container.kind == V_DICT) return dict_get(r, container.u.d, item) != NULL;
   const list *l = val_items(r, container);
@@ -277,10 +302,11 @@ const str *val_to_str(rt *r, val v) {
   return sb_val(&b).u.s;
 }
 
-/* ---- sorting ------------------------------------------------------------------------------------------------------------ */
+/* ---- sorting ------------------------------------------------------------------------------- */
 
 /* Merges the sorted halves [a, m) and [m, z) of k and v by way of tk and tv. */
-static void merge(rt *r, val *k, val *v, val *tk, val *tv, size_t a, size_t m, size_t z, bool reverse) {
+static void merge(rt *r, val *k, val *v, val *tk, val *tv, size_t a, size_t m, size_t z,
+                  bool reverse) {
   size_t i = a, j = m;
   for (size_t o = a; o < z; o++) {
     int c = i == m ? 1 : j == z ? -1 : val_cmp(r, k[i], k[j], "<");
@@ -300,7 +326,7 @@ void sort_by_keys(rt *r, val *keys, val *items, size_t n, bool reverse) {
       merge(r, keys, items, tk, tv, a, a + half, a + 2 * half < n ? a + 2 * half : n, reverse);
 }
 
-/* ---- scopes --------------------------------------------------------------------------------------------------------------- */
+/* ---- scopes -------------------------------------------------------------------------------- */
 
 env *env_new(rt *r, env *up) {
   env *e = arena_alloc(&r->mem, 1, sizeof *e);
@@ -322,8 +348,12 @@ static void slot_set(rt *r, ns_slot **v, size_t *n, size_t *cap, const sym *name
   (*v)[(*n)++] = (ns_slot){name, x};
 }
 
-void env_set(rt *r, env *e, const sym *name, val v) { slot_set(r, &e->v, &e->n, &e->cap, name, v); }
-void ns_set(rt *r, namespace *ns, const sym *name, val v) { slot_set(r, &ns->v, &ns->n, &ns->cap, name, v); }
+void env_set(rt *r, env *e, const sym *name, val v) {
+  slot_set(r, &e->v, &e->n, &e->cap, name, v);
+}
+void ns_set(rt *r, namespace *ns, const sym *name, val v) {
+  slot_set(r, &ns->v, &ns->n, &ns->cap, name, v);
+}
 
 const val *env_get(const env *e, const sym *name) {
   for (; e; e = e->up)

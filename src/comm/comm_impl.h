@@ -14,7 +14,8 @@ enum {
   CACHE_LINE = 64,
   COOKIE_BYTES = 16,
   STAGE_BYTES = 1 << 20,        /* a broadcast goes through shared memory in pieces of this size */
-  MESSAGE_BYTES = 1 << 30,      /* MPI counts are int: longer messages are cut */
+  MESSAGE_BYTES = 16 << 20,     /* longer messages are cut: MPI counts are int, and parts that come
+                                   show that a transfer is alive */
 };
 
 /* A counter that others wait for, alone on its cache line. */
@@ -72,6 +73,8 @@ struct mt_comm {
 
   MPI_Request *request; /* messages under way */
   int *request_peer;
+  int *request_done; /* MPI_Testsome's answer */
+  size_t request_bytes;
   int n_requests, cap_requests;
 
   bool mpi, oversubscribed;

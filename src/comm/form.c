@@ -6,28 +6,33 @@
 #include "comm_impl.h"
 
 static bool same_host(const mt_peer *a, const mt_peer *b) {
-  return !strcmp(a->host, b->host) && !strcmp(a->boot, b->boot) &&
-         a->pid_namespace == b->pid_namespace;
+  return !strcmp(a->host, b->host) && !strcmp(a->boot, b->boot);
 }
 
-/* Position of rank r among the ranks of its host, and their number. */
-static int place_on_host(const mt_comm *c, int r, int *on_host) {
+/* Memory is found through process numbers, which mean nothing in another PID namespace. */
+static bool may_share(const mt_peer *a, const mt_peer *b) {
+  return same_host(a, b) && a->pid_namespace == b->pid_namespace;
+}
+
+/* Position of rank r among those that it has this relation with, and their number. */
+static int place_among(const mt_comm *c, int r, bool (*related)(const mt_peer *, const mt_peer *),
+                       int *number) {
   int before = 0;
-  *on_host = 0;
+  *number = 0;
   for (int s = 0; s < c->size; s++) {
-    if (!same_host(&c->peer[r], &c->peer[s])) continue;
+    if (!related(&c->peer[r], &c->peer[s])) continue;
     before += s < r;
-    ++*on_host;
+    ++*number;
   }
   return before;
 }
 
-/* Lowest rank of r's host that falls into the same of `parts` parts. */
+/* Lowest rank that may share memory with r and falls into the same of `parts` parts. */
 static int lowest_of_part(const mt_comm *c, int r, int parts) {
-  int on_host, before = place_on_host(c, r, &on_host), i = 0;
-  if (parts > on_host) parts = on_host;
+  int number, before = place_among(c, r, may_share, &number), i = 0;
+  if (parts > number) parts = number;
   for (int s = 0; s < r; s++)
-    if (same_host(&c->peer[r], &c->peer[s]) && i++ * parts / on_host == before * parts / on_host)
+    if (may_share(&c->peer[r], &c->peer[s]) && i++ * parts / number == before * parts / number)
       return s;
   return r;
 }
@@ -38,13 +43,13 @@ static void find_hosts(mt_comm *c) {
   int parts = fake < 1 ? 1 : fake > c->size ? c->size : (int)fake;
   for (int r = 0; r < c->size; r++) {
     mt_peer *p = &c->peer[r];
-    int on_host, before = place_on_host(c, r, &on_host);
+    int on_host;
     uint64_t ticks = p->start_ticks;
-    c->nodes += before == 0;
-    p->here = same_host(p, &c->peer[c->rank]) && mt_process_state(p->pid, &ticks) != '?';
+    c->nodes += place_among(c, r, same_host, &on_host) == 0;
+    p->here = may_share(p, &c->peer[c->rank]) && mt_process_state(p->pid, &ticks) != '?';
     p->group = lowest_of_part(c, r, parts);
   }
-  c->local_rank = place_on_host(c, c->rank, &c->local_size);
+  c->local_rank = place_among(c, c->rank, same_host, &c->local_size);
 }
 
 static size_t control_bytes(int members) {

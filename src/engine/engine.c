@@ -150,7 +150,10 @@ static bool mix(mt_engine *g) {
   g->plan.argument = 0;
   g->plan.n_rows = 0;
   bool prompt_rows = false;
-  for (size_t i = 0; i < g->max_seqs; i++) g->seq[i].step_rows = 0;
+  for (size_t i = 0; i < g->max_seqs; i++) {
+    g->seq[i].step_rows = 0;
+    g->seq[i].step_chose = false;
+  }
   for (size_t i = 0; i < g->max_seqs && g->plan.n_rows < g->max_rows; i++)
     if (g->seq[i].used && g->seq[i].n_tokens - g->seq[i].n_cached == 1) {
       prompt_rows |= g->seq[i].n_out == 0;
@@ -196,6 +199,7 @@ static int choose(mt_engine *g, sequence *s, const float *logits, mt_err *e) {
   mt_token_event ev = {id, s->n_out, (uint32_t)position, logprob, logits};
   int stop = s->r.on_token ? s->r.on_token(s->r.arg, &ev) : 0;
   s->token[s->n_tokens++] = id;
+  s->step_chose = true;
   s->n_out++;
   g->counts.output_tokens++;
   if (mt_sampler_accept(s->sampler, id, true)) return mt_err_set(e, MT_ENOMEM, "no memory for a sequence");
@@ -239,7 +243,7 @@ static void after_step(mt_engine *g) {
       give_back(g, i);
       g->blocks_reserved -= s->blocks;
       sequence_fini(s);
-    } else if (s->r.no_kv_cache && s->n_cached + 1 == s->n_tokens) {
+    } else if (s->r.no_kv_cache && s->step_chose) {
       give_back(g, i);
       s->n_cached = 0;
     }

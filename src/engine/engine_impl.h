@@ -12,6 +12,7 @@ typedef struct sequence {
   size_t n_tokens, n_cached, n_out;
   size_t blocks;     /* reserved for it */
   size_t step_rows;  /* rows in the step under way */
+  bool step_chose;   /* the step under way chose a token: its last row was there */
   mt_sampler *sampler;
   struct sequence *next; /* in the queue */
 } sequence;

@@ -1,5 +1,5 @@
-/* Block formats of GGUF (as the specification of ggml's types describes them): codes and scales of one block, and
- * whole rows as f32. */
+/* Block formats of GGUF (as the specification of ggml's types describes them): codes and scales
+ * of one block, and whole rows as f32. */
 #include "impl.h"
 
 static float load_f16(const uint8_t *p) {

@@ -17,7 +17,7 @@ static bool always(void) {
 }
 
 #if defined(__x86_64__)
-/* Asked by hand: not every compiler's builtin knows its name. */
+/* By CPUID, since clang's __builtin_cpu_supports does not know the name. */
 static bool has_f16c(void) {
   unsigned a, b, c, d;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
@@ -73,8 +73,7 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
   }
   for (size_t i = 0; i < N_CANDIDATES; i++) {
     if (strcmp(asked, CANDIDATES[i].table->isa)) continue;
-    if (!CANDIDATES[i].usable())
-      return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);
+    if (!CANDIDATES[i].usable()) return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);
     *out = CANDIDATES[i].table;
     return MT_OK;
   }

@@ -1,5 +1,5 @@
-/* Private to the kernel module: the packed layout, the constants of the recipes, and the tables by instruction set.
- * docs/kernels.md draws the layout. */
+/* Private to the kernel module: the packed layout, the constants of the recipes, and the tables
+ * by instruction set. docs/kernels.md draws the layout. */
 #ifndef MT_KERNEL_IMPL_H
 #define MT_KERNEL_IMPL_H
 
@@ -9,22 +9,23 @@
 
 /* How a matrix lies in its `data`. */
 enum {
-  MT_LAYOUT_PANELS, /* exact kernels: [n_panels][panel_bytes], rows across lanes */
+  MT_LAYOUT_PANELS,  /* exact kernels: [n_panels][panel_bytes], rows across lanes */
   MT_LAYOUT_ROWS_F32 /* openblas: [n_panels × 16][cols] f32, row-major */
 };
 
-/* Packing of a quantized type. A panel is [n_supers][super_bytes], then [n_blocks][record_bytes]; a record is the low
- * plane, the high plane, the scales. Element e of a block belongs to group g = e / 4 and stands at byte
- * p = row × 4 + e % 4 of a 64-byte vector:
- *   8 bits: vector g; 4 bits: vector g % (groups / 2), shifted by 4 × (g / (groups / 2)); 2 bits: shifted by 2 g.
- * The high plane holds the bits above those: one vector, shifted by g (1 bit) or 2 g (2 bits); with 1 bit and 4 groups
- * it is half a vector, byte p % 32 shifted by g + 4 × (p / 32). */
+/* Packing of a quantized type. A panel is [n_supers][super_bytes], then
+ * [n_blocks][record_bytes]; a record is the low plane, the high plane, the scales. Element e of
+ * a block belongs to group g = e / 4 and stands at byte p = row × 4 + e % 4 of a 64-byte vector:
+ * 8 bits: vector g; 4 bits: vector g % (groups / 2), shifted by 4 × (g / (groups / 2)); 2 bits:
+ * shifted by 2 g. The high plane holds the bits above those: one vector, shifted by g (1 bit) or
+ * 2 g (2 bits); with 1 bit and 4 groups it is half a vector, byte p % 32 shifted by g + 4 × (p /
+ * 32). */
 typedef struct mt_qinfo {
-  uint8_t slots;        /* elements of a block: 32 or 16 */
-  uint8_t low_bits;     /* 8, 4, 2 */
-  uint8_t high_bits;    /* 0, 1, 2 */
-  uint8_t bias;         /* value = code − bias; 8-bit codes are signed */
-  bool has_min;         /* a second scale m_w multiplies Σq */
+  uint8_t slots;     /* elements of a block: 32 or 16 */
+  uint8_t low_bits;  /* 8, 4, 2 */
+  uint8_t high_bits; /* 0, 1, 2 */
+  uint8_t bias;      /* value = code − bias; 8-bit codes are signed */
+  bool has_min;      /* a second scale m_w multiplies Σq */
   uint16_t low_bytes, high_bytes, scale_bytes, super_bytes, record_bytes;
 } mt_qinfo;
 
@@ -35,8 +36,9 @@ static inline size_t mt_panel_supers_bytes(const mt_matrix *m, const mt_qinfo *q
   return m->n_supers * qi->super_bytes;
 }
 
-/* Codes (code − bias), and the scales in f32, of one block of one row of a file, `sub` counting blocks of qi->slots
- * from the start of `src`. min is what multiplies Σq (already with its sign). */
+/* Codes (code − bias), and the scales in f32, of one block of one row of a file, `sub` counting
+ * blocks of qi->slots from the start of `src`. min is what multiplies Σq (already with its
+ * sign). */
 void mt_file_block(mt_dtype type, const uint8_t *src, size_t sub, int8_t *value, float *scale,
                    float *min);
 /* The 6-bit scale and minimum of block s (0 … 7) from the 12 bytes of Q4_K and Q5_K. */
@@ -48,7 +50,7 @@ void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min);
 
-/* ---- bits -------------------------------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 static inline uint32_t mt_f32_bits(float f) {
   uint32_t u;
@@ -79,7 +81,8 @@ static inline uint16_t mt_f32_to_f16(float f) {
   uint32_t u = mt_f32_bits(f), a = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
   if (a > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (a >> 13 & 0x3ffu));
   if (a >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
-  if (a < 0x38800000u) /* below 2^-14: adding 0.5, whose unit in the last place is 2^-24, rounds for us */
+  if (a < 0x38800000u) /* below 2^-14: adding 0.5, whose unit in the last place is 2^-24, rounds for
+                          us */
     return (uint16_t)(sign | (mt_f32_bits(mt_f32_of_bits(a) + 0.5f) - 0x3f000000u));
   a += 0xfffu + (a >> 13 & 1u);
   return (uint16_t)(sign | (a - 0x38000000u) >> 13);
@@ -89,38 +92,42 @@ static inline float mt_bf16_to_f32(uint16_t h) {
   return mt_f32_of_bits((uint32_t)h << 16);
 }
 
-/* ---- constants of the recipes ------------------------------------------------------------------------------------ */
+/* ---- constants of the recipes ---------------------------------------------------------------- */
 
-/* exp: n = rint(x · log2 e) by adding 1.5 · 2^23; r = x − n ln 2 in two fma (the first exact); e^r = 1 + (r + r² q(r)),
- * q of degree 4, minimax with coefficients that are floats, relative error 8.4e-9 (tools: a Remez exchange in 120
- * bits); then × 2^(n >> 1) × 2^(n − (n >> 1)), so that only the last product can round (gradual underflow). */
-#define MT_EXP_MIN (-104.0f)
-#define MT_EXP_MAX 89.0f
-#define MT_EXP_LOG2E 0x1.715476p+0f
-#define MT_EXP_MAGIC 0x1.8p+23f
+/* exp: n = rint(x · log2 e) by adding 1.5 · 2^23; r = x − n ln 2 in two fma (the first exact);
+ * e^r = 1 + (r + r² q(r)), q of degree 4, minimax with coefficients that are floats, relative
+ * error 8.4e-9 (tools: a Remez exchange in 120 bits); then × 2^(n >> 1) × 2^(n − (n >> 1)), so
+ * that only the last product can round (gradual underflow). */
+#define MT_EXP_MIN        (-104.0f)
+#define MT_EXP_MAX        89.0f
+#define MT_EXP_LOG2E      0x1.715476p+0f
+#define MT_EXP_MAGIC      0x1.8p+23f
 #define MT_EXP_MAGIC_BITS 0x4b400000u
-#define MT_EXP_LN2_HI 0x1.62e4p-1f
-#define MT_EXP_LN2_LO 0x1.7f7d1cp-20f
-#define MT_EXP_Q0 0x1.fffffcp-2f
-#define MT_EXP_Q1 0x1.555494p-3f
-#define MT_EXP_Q2 0x1.55589ap-5f
-#define MT_EXP_Q3 0x1.12325cp-7f
-#define MT_EXP_Q4 0x1.69d58ap-10f
+#define MT_EXP_LN2_HI     0x1.62e4p-1f
+#define MT_EXP_LN2_LO     0x1.7f7d1cp-20f
+#define MT_EXP_Q0         0x1.fffffcp-2f
+#define MT_EXP_Q1         0x1.555494p-3f
+#define MT_EXP_Q2         0x1.55589ap-5f
+#define MT_EXP_Q3         0x1.12325cp-7f
+#define MT_EXP_Q4         0x1.69d58ap-10f
 
-/* gelu: g / (1 + exp(z)), z = fl(MT_GELU_A × fma(fl(MT_GELU_B × fl(g²)), g, g)), since ½ (1 + tanh u) = 1 / (1 + e^−2u). */
+/* gelu: g / (1 + exp(z)), z = fl(MT_GELU_A × fma(fl(MT_GELU_B × fl(g²)), g, g)), since ½ (1 +
+ * tanh u) = 1 / (1 + e^−2u). */
 #define MT_GELU_A (-0x1.988454p+0f)
 #define MT_GELU_B 0x1.6e4e26p-5f
 
-/* Activations: largest quantum, and the least maximum that is not taken for zero (so that its inverse is finite). */
-#define MT_ACT_MAX 32639.0f
-#define MT_KV_Q8_MAX 127.0f
+/* Activations: largest quantum, and the least maximum that is not taken for zero (so that its
+ * inverse is finite). */
+#define MT_ACT_MAX    32639.0f
+#define MT_KV_Q8_MAX  127.0f
 #define MT_QUANT_TINY 0x1p-100f
 /* rint of a double below 2^51 in magnitude: add it, and the low bits are the integer. */
-#define MT_RINT_MAGIC 0x1.8p+52
+#define MT_RINT_MAGIC      0x1.8p+52
 #define MT_RINT_MAGIC_BITS 0x4338000000000000ll
-#define MT_UNIT_LIMIT 0x1p+51
+#define MT_UNIT_LIMIT      0x1p+51
 
-/* 2^−exp as a double for gemm_units; NaN where exp is no exponent of a normal double (every sum then fails). */
+/* 2^−exp as a double for gemm_units; NaN where exp is no exponent of a normal double (every sum
+ * then fails). */
 static inline double mt_unit_factor(int exp) {
   uint64_t u = exp > -1023 && exp < 1023 ? (uint64_t)(1023 - exp) << 52 : 0x7ff8000000000000ull;
   double d;
@@ -128,7 +135,8 @@ static inline double mt_unit_factor(int exp) {
   return d;
 }
 
-/* Rounds the sums p [n] to the quantum and adds them to acc [n]; counts those that are NaN or do not fit. */
+/* Rounds the sums p [n] to the quantum and adds them to acc [n]; counts those that are NaN or do
+ * not fit. */
 static inline int mt_add_units(const float *p, size_t n, double factor, int64_t *acc) {
   int failed = 0;
   for (size_t l = 0; l < n; l++) {
@@ -151,7 +159,8 @@ static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   return left < MT_PANEL_ROWS ? left : MT_PANEL_ROWS;
 }
 
-/* Reference code that the others use where speed does not matter. mt_values_ref: acc_d for d in [d_begin, head_dim). */
+/* Reference code that the others use where speed does not matter. mt_values_ref: acc_d for d in
+ * [d_begin, head_dim). */
 void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
                      const float *k, const float *v);
 void mt_values_ref(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,

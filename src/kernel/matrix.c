@@ -3,11 +3,11 @@
 
 #include "impl.h"
 
-#define QINFO(slots_, low, high, bias_, min, scales, supers)                                       \
-  {                                                                                                \
-    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_), .has_min = (min),  \
-    .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high), .scale_bytes = (scales),   \
-    .super_bytes = (supers), .record_bytes = (slots_)*2 * ((low) + (high)) + (scales)              \
+#define QINFO(slots_, low, high, bias_, min, scales, supers)                                      \
+  {                                                                                               \
+    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_), .has_min = (min), \
+    .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high), .scale_bytes = (scales),  \
+    .super_bytes = (supers), .record_bytes = (slots_)*2 * ((low) + (high)) + (scales)             \
   }
 
 static const mt_qinfo QINFO[MT_DTYPE_COUNT] = {
@@ -29,7 +29,7 @@ const mt_qinfo *mt_qinfo_get(mt_dtype type) {
   return QINFO[type].slots ? &QINFO[type] : NULL;
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------ */
+/* ---- layout ---------------------------------------------------------------------------------- */
 
 static int check_units(const uint32_t *unit, size_t n_units, size_t cols, mt_err *e) {
   bool ok = cols <= INT32_MAX && unit[0] == 0 && unit[n_units] == cols;
@@ -145,7 +145,7 @@ void mt_matrix_fini(mt_matrix *m) {
   *m = (mt_matrix){0};
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static void put_bits(uint8_t *p, unsigned shift, unsigned bits, unsigned code) {
   unsigned mask = ((1u << bits) - 1u) << shift;
@@ -184,8 +184,9 @@ static unsigned get_code(const mt_qinfo *qi, const uint8_t *rec, size_t row, siz
   return (rec[p] >> (2 * g) & 3u) | up << 2;
 }
 
-/* The six-bit fields of Q4_K and Q5_K become bytes; everything else is kept as it is. `scales` is the record's,
- * `super` the panel's entry for the block of 256, b the file's block, s the block of qi->slots within it. */
+/* The six-bit fields of Q4_K and Q5_K become bytes; everything else is kept as it is. `scales`
+ * is the record's, `super` the panel's entry for the block of 256, b the file's block, s the
+ * block of qi->slots within it. */
 static void put_scales(mt_dtype type, uint8_t *scales, uint8_t *super, size_t row, const uint8_t *b,
                        size_t s) {
   uint8_t *d = super + 2 * row, *dmin = super + 2 * (MT_PANEL_ROWS + row);
@@ -232,8 +233,7 @@ static void pack_quantized_row(mt_matrix *m, size_t row, const uint8_t *src, siz
     for (size_t e = 0; e < kb->len; e++)
       put_code(qi, rec, lane, e, (uint8_t)(value[skip + e] + qi->bias));
     put_scales(m->type, rec + qi->low_bytes + qi->high_bytes, panel + kb->super * qi->super_bytes,
-               lane, src + at / t->block_elems * t->block_bytes,
-               at % t->block_elems / qi->slots);
+               lane, src + at / t->block_elems * t->block_bytes, at % t->block_elems / qi->slots);
   }
 }
 
@@ -276,14 +276,14 @@ void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *s
   }
 }
 
-/* ---- reading back ------------------------------------------------------------------------------------------------ */
+/* ---- reading back ---------------------------------------------------------------------------- */
 
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min) {
   const mt_qinfo *qi = mt_qinfo_get(m->type);
   const uint8_t *p = m->data + panel * m->panel_bytes;
-  const uint8_t *sc = p + mt_panel_supers_bytes(m, qi) + (block + 1) * qi->record_bytes -
-                      qi->scale_bytes;
+  const uint8_t *sc =
+      p + mt_panel_supers_bytes(m, qi) + (block + 1) * qi->record_bytes - qi->scale_bytes;
   const uint8_t *super = p + m->block[block].super * qi->super_bytes;
   *min = 0;
   if (!qi->super_bytes) {
@@ -304,8 +304,8 @@ void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row
 
 void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row, int8_t *value) {
   const mt_qinfo *qi = mt_qinfo_get(m->type);
-  const uint8_t *rec = m->data + panel * m->panel_bytes + mt_panel_supers_bytes(m, qi) +
-                       block * qi->record_bytes;
+  const uint8_t *rec =
+      m->data + panel * m->panel_bytes + mt_panel_supers_bytes(m, qi) + block * qi->record_bytes;
   for (size_t e = 0; e < qi->slots; e++) value[e] = (int8_t)(get_code(qi, rec, row, e) - qi->bias);
 }
 

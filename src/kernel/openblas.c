@@ -1,5 +1,6 @@
-/* The inexact backend: f32, f16 and bf16 weights widened to f32 row-major, multiplied by OpenBLAS. Its bits depend on
- * a row's place in the tile, the number of rows and the CPU; everything else comes from the best exact table. */
+/* The inexact backend: f32, f16 and bf16 weights widened to f32 row-major, multiplied by
+ * OpenBLAS. Its bits depend on a row's place in the tile, the number of rows and the CPU;
+ * everything else comes from the best exact table. */
 #include <cblas.h>
 #include <pthread.h>
 #include <stdlib.h>

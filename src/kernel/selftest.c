@@ -1,4 +1,5 @@
-/* The numeric self-test: every kernel of a table on fixed inputs, hashed. Ranks compare the hash at start-up. */
+/* The numeric self-test: every kernel of a table on fixed inputs, hashed. Ranks compare the hash
+ * at start-up. */
 #include <stdlib.h>
 
 #include "impl.h"
@@ -30,14 +31,13 @@ static void random_weights(state *s, mt_dtype type, uint8_t *w, size_t bytes) {
     random_row(s, (float *)(void *)w, bytes / 4);
     return;
   }
-  for (size_t i = 0; i < bytes; i++)
-    w[i] = (uint8_t)(mt_uniform(SEED, 0, s->position++, 0) * 256);
+  for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)(mt_uniform(SEED, 0, s->position++, 0) * 256);
   size_t step = mt_dtype_get(type)->block_bytes;
   for (size_t at = 0; at < bytes; at += step)
     for (size_t f = 0; f < step; f += 2) {
       uint8_t *high = w + at + f + 1;
-      bool scale = type == MT_F16 || type == MT_BF16 ||
-                   (type >= MT_Q2_K ? f < 4 || f + 4 >= step : f < 4);
+      bool scale =
+          type == MT_F16 || type == MT_BF16 || (type >= MT_Q2_K ? f < 4 || f + 4 >= step : f < 4);
       if (scale) *high = (uint8_t)((*high & 0x8f) | 0x20); /* exponent 8 … 11 of 31 */
     }
 }

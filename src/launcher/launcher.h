@@ -49,6 +49,9 @@ int mt_launcher_read_config(const char *path, const mt_opt *given, mt_args *out,
 int mt_launcher_rank_args(const mt_opt *o, const char *rank_path, mt_args *out, mt_err *e);
 /* Path of mutirao-rank, beside this program. MT_ESYSTEM. */
 int mt_launcher_find_rank(char path[4096], mt_err *e);
+/* Runs argv (mpirun or srun) as a job whose standard input is this process's, passing on Ctrl-C as SIGUSR1; *status is
+ * its exit status. */
+int mt_launcher_converse(char *const *argv, int *status, mt_err *e);
 /* Starts the ranks; returns only on failure. */
 int mt_launcher_start(const mt_opt *o, mt_err *e);
 

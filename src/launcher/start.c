@@ -144,7 +144,13 @@ static int start_many(const mt_opt *o, const char *via, int ranks, const char *r
   if (!rc) rc = mt_launcher_rank_args(o, rank_path, &args, e);
   if (!rc) {
     mt_launcher_set_mpi_env(!hostfile && !strcmp(via, "mpirun"));
-    rc = become(args.v, e);
+    if (mt_opt_get_command(o) == MT_CMD_CHAT) {
+      int status;
+      rc = mt_launcher_converse(args.v, &status, e);
+      if (!rc) exit(status);
+    } else {
+      rc = become(args.v, e);
+    }
   }
   mt_args_free(&args);
   return rc;

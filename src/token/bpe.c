@@ -6,14 +6,13 @@
 
 #include "internal.h"
 
-enum { SHORT_WORD = 40, SEGMENT = 64, CACHE_BITS = 15, KEY_BYTES = 24, CACHE_IDS = 9, JOIN_BITS = 21 };
+enum { SHORT_WORD = 40, SEGMENT = 32, CACHE_BITS = 15, KEY_BYTES = 24, CACHE_IDS = 9, JOIN_BITS = 21 };
 
 /* ---- symbols and pairs --------------------------------------------------------------------------------------- */
 
 static inline const mt_token_pair *find_pair(const mt_tokenizer *t, uint32_t left, uint32_t right) {
   if (!t->n_pairs) return NULL;
-  uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15ull;
-  for (size_t i = (size_t)(h >> 20);; i++) {
+  for (size_t i = mt_token_pair_slot(t, left, right);; i++) {
     const mt_token_pair *p = &t->pair[i & (t->cap_pairs - 1)];
     if (p->left == left && p->right == right) return p;
     if (p->left == MT_TOKEN_NONE) return NULL;

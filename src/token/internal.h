@@ -108,8 +108,6 @@ static inline uint32_t mt_unicode_step(const char *s, size_t *i) {
 }
 /* Whether the text has code points that the regex library may class otherwise than the reference does. */
 bool mt_unicode_has_newer(const char *s, size_t n);
-/* Copies valid UTF-8 with each of those replaced by one of the same length and category. */
-void mt_unicode_substitute(const char *s, size_t n, char *dst);
 enum { MT_FORM_NFC, MT_FORM_NFD, MT_FORM_NFKC, MT_FORM_NFKD };
 int mt_unicode_normalize(int form, const char *s, size_t n, mt_buf *out, mt_err *e);
 int mt_unicode_lowercase(const char *s, size_t n, mt_buf *out);     /* MT_OK or MT_ENOMEM */
@@ -252,7 +250,7 @@ typedef struct mt_encoder {
   mt_err *err;
   mt_word_cache *cache; /* NULL: without */
   mt_regex_scratch *scratch;
-  bool has_newer; /* the text has code points for mt_unicode_substitute */
+  bool has_newer; /* mt_unicode_has_newer of the text, or true to be safe */
   mt_buf norm[2];
   uint32_t *sym, *prev, *next, *rank; /* [cap_sym], for long words */
   size_t cap_sym;
@@ -262,12 +260,20 @@ typedef struct mt_encoder {
   void *explain_arg;
 } mt_encoder;
 
+/* The text as a pattern should see it: s, or a copy (to be freed) in which each of the newer code points is replaced by
+ * one of the same length and category. NULL: no memory. */
+const char *mt_unicode_for_regex(const mt_encoder *x, const char *s, size_t n, char **copy);
 mt_tokenizer *mt_tokenizer_new_empty(const char *name);
 /* Adds or confirms a token; MT_EFORMAT where the id or the spelling is taken by another. */
 int mt_token_put(mt_tokenizer *t, uint64_t id, const char *s, size_t len, unsigned flags, mt_err *e);
 /* Adds a merge; a later one for the same pair replaces an earlier one, as in the reference. */
 int mt_token_put_pair(mt_tokenizer *t, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
 uint32_t mt_token_lookup(const mt_tokenizer *t, const char *s, size_t len, unsigned flags); /* or MT_TOKEN_NONE */
+/* Where the search for a pair begins in its table (a power of two long, filled by linear probing). */
+static inline size_t mt_token_pair_slot(const mt_tokenizer *t, uint32_t left, uint32_t right) {
+  uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15ull;
+  return (size_t)(h ^ h >> 32) & (t->cap_pairs - 1);
+}
 static inline const char *mt_token_spelling(const mt_tokenizer *t, uint32_t id) {
   return t->spellings.data + t->token[id].offset;
 }

@@ -169,15 +169,13 @@ static int push_ids(mt_tokenizer *t, const mt_json *ids, mt_ids *out, mt_err *e)
   return MT_OK;
 }
 
-/* What was there already lies nearer to the text than what a later processor adds. */
-static int wrap(mt_tokenizer *t, mt_ids *before, const mt_ids *after, mt_err *e) {
-  for (size_t i = 0; i < t->prefix.n; i++)
-    if (mt_ids_push(before, t->prefix.id[i])) return no_memory(t, e);
-  for (size_t i = 0; i < after->n; i++)
-    if (mt_ids_push(&t->suffix, after->id[i])) return no_memory(t, e);
-  mt_ids old = t->prefix;
+/* Only one processor may add tokens: after the first, the reference counts what it added as texts of their own. */
+static int put_round(mt_tokenizer *t, mt_ids *before, mt_ids *after, mt_err *e) {
+  if (t->prefix.n || t->suffix.n) return refuse(t, "post-processor", "that adds tokens after another", e);
+  mt_ids none = {0};
   t->prefix = *before;
-  *before = old;
+  t->suffix = *after;
+  *before = *after = none;
   return MT_OK;
 }
 
@@ -197,7 +195,7 @@ static int load_template(mt_tokenizer *t, const mt_json *j, mt_err *e) {
                : mt_err_set(e, MT_EFORMAT, "%s: post-processor template names no known token", t->name.data);
   }
   if (!rc && sequences != 1) rc = refuse(t, "post-processor template", "without exactly one sequence", e);
-  if (!rc) rc = wrap(t, &before, &after, e);
+  if (!rc) rc = put_round(t, &before, &after, e);
   mt_ids_free(&before);
   mt_ids_free(&after);
   return rc;
@@ -215,7 +213,7 @@ static int load_cls_sep(mt_tokenizer *t, const mt_json *j, mt_err *e) {
     else if (mt_ids_push(&id[i], (uint32_t)v))
       rc = no_memory(t, e);
   }
-  if (!rc) rc = wrap(t, &id[0], &id[1], e);
+  if (!rc) rc = put_round(t, &id[0], &id[1], e);
   mt_ids_free(&id[0]);
   mt_ids_free(&id[1]);
   return rc;

@@ -1,4 +1,5 @@
 /* Normalizers: each maps a stretch of text to another; two buffers take turns. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
@@ -28,15 +29,18 @@ static int replace_literal(const mt_norm *m, const char *s, size_t n, mt_buf *ou
 static int replace_regex(mt_encoder *x, const mt_norm *m, const char *s, size_t n, mt_buf *out) {
   size_t done = 0, b, end;
   mt_matches it = MT_MATCHES_INIT;
-  int got;
-  while ((got = mt_regex_next(m->regex, x->scratch, s, n, &it, &b, &end, x->err)) > 0) {
-    if (mt_buf_append(out, s + done, b - done) || mt_buf_append(out, m->with.data, m->with.len))
-      return mt_err_set(x->err, MT_ENOMEM, "no memory for the normalized text");
+  int got = 0, rc = MT_OK;
+  char *copy = NULL;
+  const char *subject = mt_unicode_for_regex(x, s, n, &copy);
+  if (!subject) rc = MT_ENOMEM;
+  while (!rc && (got = mt_regex_next(m->regex, x->scratch, subject, n, &it, &b, &end, x->err)) > 0) {
+    if (mt_buf_append(out, s + done, b - done) || mt_buf_append(out, m->with.data, m->with.len)) rc = MT_ENOMEM;
     done = end;
   }
-  if (got < 0) return got;
-  return mt_buf_append(out, s + done, n - done) ? mt_err_set(x->err, MT_ENOMEM, "no memory for the normalized text")
-                                                : MT_OK;
+  if (!rc && got >= 0) rc = mt_buf_append(out, s + done, n - done);
+  free(copy);
+  if (rc) return mt_err_set(x->err, rc, "no memory for the normalized text");
+  return got < 0 ? got : MT_OK;
 }
 
 static int strip(const mt_norm *m, const char *s, size_t n, mt_buf *out) {

@@ -82,14 +82,9 @@ static int feed(splitter *p, size_t begin, size_t end, bool match) {
 
 static int run_regex(mt_encoder *x, size_t i, const char *s, size_t n, bool first) {
   splitter p = {.x = x, .stage = i, .s = s, .first = first};
-  const char *subject = s;
   char *copy = NULL;
-  if (x->has_newer && mt_unicode_has_newer(s, n)) {
-    copy = mt_malloc(n, 1);
-    if (!copy) return mt_err_set(x->err, MT_ENOMEM, "no memory for the text");
-    mt_unicode_substitute(s, n, copy);
-    subject = copy;
-  }
+  const char *subject = mt_unicode_for_regex(x, s, n, &copy);
+  if (!subject) return mt_err_set(x->err, MT_ENOMEM, "no memory for the text");
   mt_matches it = MT_MATCHES_INIT;
   size_t done = 0, b, end;
   int rc = MT_OK, got = 0;

@@ -83,14 +83,16 @@ bool mt_unicode_has_newer(const char *s, size_t n) {
   return false;
 }
 
-void mt_unicode_substitute(const char *s, size_t n, char *dst) {
+const char *mt_unicode_for_regex(const mt_encoder *x, const char *s, size_t n, char **copy) {
+  if (!x->has_newer || !mt_unicode_has_newer(s, n)) return s;
+  char *dst = *copy = mt_malloc(n, 1);
+  if (!dst) return NULL;
   memcpy(dst, s, n);
-  for (size_t i = 0; i < n;) {
-    uint32_t cp = 0;
-    int len = mt_utf8_decode(s + i, n - i, &cp);
+  for (size_t i = 0, next = 0; i < n; i = next) {
+    uint32_t cp = mt_unicode_step(s, &next);
     if (cp >= FIRST_NEWER) mt_utf8_encode(stand_in(cp), dst + i);
-    i += (size_t)len;
   }
+  return dst;
 }
 
 static bool is_space(uint32_t cp) {

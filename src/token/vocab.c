@@ -9,11 +9,6 @@ static uint64_t text_hash(const char *s, size_t len) {
   return h ^ h >> 29;
 }
 
-static size_t pair_slot(const mt_tokenizer *t, uint32_t left, uint32_t right) {
-  uint64_t h = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15ull;
-  return (size_t)(h >> 20) & (t->cap_pairs - 1);
-}
-
 /* The slot of by_text where the spelling is or would go. */
 static size_t text_slot(const mt_tokenizer *t, const char *s, size_t len) {
   size_t i = (size_t)text_hash(s, len) & (t->cap_text - 1);
@@ -87,7 +82,7 @@ no_memory:
 }
 
 static void pair_store(mt_tokenizer *t, mt_token_pair p) {
-  size_t i = pair_slot(t, p.left, p.right);
+  size_t i = mt_token_pair_slot(t, p.left, p.right);
   for (; t->pair[i].left != MT_TOKEN_NONE; i = (i + 1) & (t->cap_pairs - 1))
     if (t->pair[i].left == p.left && t->pair[i].right == p.right) break;
   if (t->pair[i].left == MT_TOKEN_NONE) t->n_pairs++;
@@ -180,7 +175,7 @@ static void fill_symbols(mt_tokenizer *t) {
 
 /* Normalized added tokens are looked for in the normalized text, by their own normalized spelling. */
 static int fill_tries(mt_tokenizer *t, mt_err *e) {
-  mt_encoder x = {.t = t, .err = e};
+  mt_encoder x = {.t = t, .err = e, .has_newer = true};
   int rc = MT_OK;
   x.scratch = mt_regex_scratch_new();
   if (!x.scratch) rc = mt_err_set(e, MT_ENOMEM, "%s: no memory", t->name.data);

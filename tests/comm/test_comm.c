@@ -84,6 +84,18 @@ static int rank_idle(mt_comm *c) {
   return rc;
 }
 
+/* Rank 0 is stopped while the others wait for a plan, which may rightly last: only its state tells. */
+static int rank_idle_stop(mt_comm *c) {
+  mt_err e = {0};
+  int rc = mt_comm_barrier(c, &e), plan = 0;
+  if (mt_comm_rank(c) == 0) raise(SIGSTOP);
+  if (!rc) rc = mt_comm_bcast(c, &plan, sizeof plan, 0, &e);
+  printf("rank %d: %d %s\n", mt_comm_rank(c), rc, e.msg);
+  fflush(stdout);
+  mt_comm_close(c);
+  _exit(rc ? 1 : 0);
+}
+
 /* Through MPI's profiling interface (a handle is at most a pointer), rank 1 is late for the first
  * exchange, as if the network did not carry it. */
 int PMPI_Comm_rank(void *comm, int *rank);
@@ -112,7 +124,9 @@ static int rank_main(int argc, char **argv) {
   if (!strcmp(argv[1], "kill")) return rank_fault(c, atoi(argv[2]), SIGKILL);
   if (!strcmp(argv[1], "stop")) return rank_fault(c, atoi(argv[2]), SIGSTOP);
   if (!strcmp(argv[1], "idle")) return rank_idle(c);
-  printf("opened: rank %d of %d\n", mt_comm_rank(c), mt_comm_size(c));
+  if (!strcmp(argv[1], "idle-stop")) return rank_idle_stop(c);
+  printf("opened: rank %d of %d, %s\n", mt_comm_rank(c), mt_comm_size(c),
+         mt_comm_group_size(c) == 1 ? "alone" : "sharing memory");
   mt_comm_close(c);
   return 0;
 }
@@ -174,6 +188,47 @@ static void test_stopped(void) {
   CU_ASSERT(says(&out, "warning: waiting for rank 1 on "));
   CU_ASSERT(says(&out, "in a barrier; its process is stopped"));
   CU_ASSERT(says(&out, "did not answer in 3 s"));
+  CU_ASSERT_NOT_EQUAL(mpirun("MUTIRAO_WATCHDOG_ABORT_S=1", "-n 2", "idle-stop", &out), 0);
+  CU_ASSERT(says(&out, "rank 1: -8 rank 0 on "));
+  CU_ASSERT(says(&out, "in a broadcast; its process is stopped"));
+  mt_buf_free(&out);
+}
+
+/* Process numbers of another PID namespace mean nothing here: memory is not shared with it. */
+static void test_namespaces(void) {
+  mt_buf out = {0};
+  char command[6000];
+  snprintf(command, sizeof command,
+           "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe "
+           "--bind-to none --mca plm isolated -n 2 sh -c 'p=; if [ $OMPI_COMM_WORLD_RANK = 1 ]; then "
+           "unshare --pid --fork true || exit 77; p=\"unshare --pid --fork --mount-proc\"; fi; "
+           "exec $p \"%s\" open'",
+           self);
+  int rc = run(command, &out);
+  if (rc == 77) {
+    printf("\nskipped: no right to make a PID namespace\n");
+  } else {
+    CU_ASSERT_EQUAL(rc, 0);
+    CU_ASSERT(says(&out, "opened: rank 1 of 2, alone"));
+    CU_ASSERT(says(&out, "opened: rank 0 of 2, alone"));
+  }
+  mt_buf_free(&out);
+}
+
+/* Where one rank cannot share memory, its whole group goes without. */
+static void test_one_alone(void) {
+  mt_buf out = {0};
+  char command[6000];
+  snprintf(command, sizeof command,
+           "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUTIRAO_FAKE_NODES=2 mpirun "
+           "--oversubscribe --bind-to none --mca plm isolated -n 4 sh -c '"
+           "[ $OMPI_COMM_WORLD_RANK = 1 ] && export MUTIRAO_SHARED_MEMORY=0; exec \"%s\" open'",
+           self);
+  CU_ASSERT_EQUAL(run(command, &out), 0);
+  CU_ASSERT(says(&out, "rank 0 of 4, alone"));
+  CU_ASSERT(says(&out, "rank 1 of 4, alone"));
+  CU_ASSERT(says(&out, "rank 2 of 4, sharing memory"));
+  CU_ASSERT(says(&out, "rank 3 of 4, sharing memory"));
   mt_buf_free(&out);
 }
 
@@ -208,11 +263,11 @@ static void test_small_shm(void) {
            self);
   int rc = run(command, &out);
   if (rc == 77 || (rc && geteuid())) {
-    printf("skipped, no right to mount ...");
+    printf("\nskipped: no right to mount a small /dev/shm\n");
     CU_PASS("skipped");
   } else {
     CU_ASSERT_EQUAL(rc, 0);
-    CU_ASSERT(says(&out, "opened: rank 3 of 4"));
+    CU_ASSERT(says(&out, "opened: rank 3 of 4, sharing memory"));
   }
   mt_buf_free(&out);
 }
@@ -260,6 +315,8 @@ int main(int argc, char **argv) {
   const mt_test tests[] = {{"is rank", test_is_rank}, {"Slurm without PMIx", test_slurm},
                            {"small /dev/shm", test_small_shm},
                            {"rank killed", test_killed}, {"rank stopped", test_stopped},
+                           {"PID namespaces", test_namespaces},
+                           {"one rank cannot share", test_one_alone},
                            {"idle ranks sleep", test_idle}, {"rank absent", test_absent}};
   return mt_test_run("comm", tests, sizeof tests / sizeof tests[0]);
 }

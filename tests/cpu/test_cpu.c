@@ -295,7 +295,7 @@ static void test_masks(void) {
   size_t first = 0;
   CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof old, &old), 0);
   if (CPU_COUNT(&old) < 2) {
-    printf("skipped, one CPU only ...");
+    printf("\nskipped: masks, with one CPU only\n");
     return;
   }
   while (!CPU_ISSET(first, &old)) first++;
@@ -336,7 +336,7 @@ static void test_old_cpu(const char *self) {
   char *got = fgets(line, sizeof line, p);
   int status = pclose(p);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-    printf("skipped, no qemu-x86_64 ...");
+    printf("\nskipped: old CPU, without qemu-x86_64\n");
     return;
   }
   CU_ASSERT(got && strstr(line, "lacks AVX") && strstr(line, "x86-64-v3"));
@@ -346,7 +346,7 @@ static void test_old_cpu(const char *self) {
 static char self[4096];
 static void test_baseline(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  printf("skipped, sanitizers do not run under qemu ..."); /* gcc's; clang's say so themselves */
+  printf("\nskipped: old CPU, since sanitizers do not run under qemu\n"); /* gcc's; clang's say so themselves */
 #elif defined(__x86_64__)
   test_old_cpu(self);
 #else

@@ -1,5 +1,5 @@
-/* One table against another, by memcmp: what every instruction set must pass against ref. Also run on tables that this
- * CPU lacks, through an emulation. */
+/* One table against another, by memcmp: what every instruction set must pass against ref. Also
+ * run on tables that this CPU lacks, through an emulation. */
 #ifndef MT_KERNEL_COMPARE_H
 #define MT_KERNEL_COMPARE_H
 
@@ -12,8 +12,9 @@ typedef struct cut {
 } cut;
 
 /* Tails, units that cut blocks (24, 80), borders inside blocks and super-blocks, several chains. */
-static const cut CUTS[] = {{256, 0, 0},     {1, 0, 0},     {37, 13, 0},      {144, 24, 24}, {400, 240, 80},
-                           {640, 128, 128}, {300, 7, 300}, {1000, 300, 600}, {96, 250, 1},  {520, 520, 260}};
+static const cut CUTS[] = {{256, 0, 0},    {1, 0, 0},       {37, 13, 0},   {144, 24, 24},
+                           {400, 240, 80}, {640, 128, 128}, {300, 7, 300}, {1000, 300, 600},
+                           {96, 250, 1},   {520, 520, 260}};
 static const size_t ROW_COUNTS[] = {1, 5, 16, 17, 40};
 
 enum { MAX_TOKENS = 9, PAD = 5 };
@@ -152,7 +153,7 @@ static inline void compare_rows(const mt_kernels *kn, const mt_kernels *ref, rng
   }
 }
 
-/* ---- attention ------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 enum { MAX_BLOCKS = MT_ATTN_SEGMENT / MT_KV_BLOCK, MAX_DIM = 256 };
 
@@ -187,7 +188,8 @@ static inline void cache_store(cache *c, const mt_kernels *kn, size_t j, const f
 }
 
 static inline void compare_attention_case(const mt_kernels *kn, const mt_kernels *ref, rng *r,
-                                          mt_kv_type type, size_t head_dim, size_t n, bool special) {
+                                          mt_kv_type type, size_t head_dim, size_t n,
+                                          bool special) {
   cache c, d;
   cache_new(&c, type, head_dim);
   cache_new(&d, type, head_dim);

@@ -1,4 +1,5 @@
-/* What the kernel tests share: random inputs, random file-format weights, a matrix with its memory. */
+/* What the kernel tests share: random inputs, random file-format weights, a matrix with its
+ * memory. */
 #ifndef MT_KERNEL_TEST_H
 #define MT_KERNEL_TEST_H
 
@@ -26,13 +27,14 @@ static inline uint16_t f16_of(double exponent, rng *r) {
   return (uint16_t)((unsigned)(below(r, 2) << 15) | (unsigned)e << 10 | (unsigned)below(r, 1024));
 }
 
-/* Random blocks: any codes, f16 fields with exponents in [e_min, e_max] (0: subnormal; 15 is 1.0). */
+/* Random blocks: any codes, f16 fields with exponents in [e_min, e_max] (0: subnormal; 15 is
+ * 1.0). */
 static inline void random_file(rng *r, mt_dtype type, uint8_t *w, size_t bytes, int e_min,
                                int e_max) {
   const mt_dtype_info *t = mt_dtype_get(type);
   static const unsigned char FIELD[MT_DTYPE_COUNT][2] = {
-      [MT_Q4_1] = {0, 2},   [MT_Q5_1] = {0, 2},     [MT_Q2_K] = {80, 82}, [MT_Q3_K] = {108, 108},
-      [MT_Q4_K] = {0, 2},   [MT_Q5_K] = {0, 2},     [MT_Q6_K] = {208, 208},
+      [MT_Q4_1] = {0, 2}, [MT_Q5_1] = {0, 2}, [MT_Q2_K] = {80, 82},   [MT_Q3_K] = {108, 108},
+      [MT_Q4_K] = {0, 2}, [MT_Q5_K] = {0, 2}, [MT_Q6_K] = {208, 208},
   };
   if (type == MT_F32) {
     for (size_t i = 0; i < bytes / 4; i++) {
@@ -105,8 +107,9 @@ static inline bool same_floats(const float *a, const float *b, size_t n) {
   return true;
 }
 
-static const mt_dtype WEIGHT_TYPES[] = {MT_F32,  MT_F16,  MT_BF16, MT_Q8_0, MT_Q4_0, MT_Q4_1, MT_Q5_0,
-                                        MT_Q5_1, MT_Q2_K, MT_Q3_K, MT_Q4_K, MT_Q5_K, MT_Q6_K};
+static const mt_dtype WEIGHT_TYPES[] = {MT_F32,  MT_F16,  MT_BF16, MT_Q8_0, MT_Q4_0,
+                                        MT_Q4_1, MT_Q5_0, MT_Q5_1, MT_Q2_K, MT_Q3_K,
+                                        MT_Q4_K, MT_Q5_K, MT_Q6_K};
 enum { N_WEIGHT_TYPES = sizeof WEIGHT_TYPES / sizeof WEIGHT_TYPES[0] };
 
 static inline const mt_kernels *kernels(const char *name) {

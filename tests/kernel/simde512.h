@@ -1,5 +1,6 @@
-/* AVX-512 by emulation, for the tests of src/kernel/avx512 on CPUs that lack it: SIMDe under the intrinsics' own names,
- * and here those that its release 0.7.4 does not have, lane by lane as Intel's manual defines them. */
+/* AVX-512 by emulation, for the tests of src/kernel/avx512 on CPUs that lack it: SIMDe under the
+ * intrinsics' own names, and here those that its release 0.7.4 does not have, lane by lane as
+ * Intel's manual defines them. */
 #ifndef MT_TEST_SIMDE512_H
 #define MT_TEST_SIMDE512_H
 
@@ -75,13 +76,13 @@ static inline simde__m512i emu_dpbusd_epi32(simde__m512i c, simde__m512i a, simd
 #undef _mm512_mask_storeu_ps
 #undef _mm512_madd_epi16 /* the alias in 0.7.4 takes a mask by mistake */
 #undef _mm512_dpbusd_epi32
-#define _mm512_madd_epi16 simde_mm512_madd_epi16
-#define _mm512_dpbusd_epi32 emu_dpbusd_epi32
-#define _mm512_cvtph_ps emu_cvtph_ps
+#define _mm512_madd_epi16     simde_mm512_madd_epi16
+#define _mm512_dpbusd_epi32   emu_dpbusd_epi32
+#define _mm512_cvtph_ps       emu_cvtph_ps
 #define _mm512_cvtepu16_epi32 emu_cvtepu16_epi32
-#define _mm512_cvtepi8_epi32 emu_cvtepi8_epi32
-#define _mm512_cvtepi32_ps emu_cvtepi32_ps
-#define _mm512_cvtps_pd emu_cvtps_pd
+#define _mm512_cvtepi8_epi32  emu_cvtepi8_epi32
+#define _mm512_cvtepi32_ps    emu_cvtepi32_ps
+#define _mm512_cvtps_pd       emu_cvtps_pd
 #define _mm512_mask_storeu_ps emu_mask_storeu_ps
 
 #endif

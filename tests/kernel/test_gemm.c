@@ -1,5 +1,6 @@
-/* Matrix products against the recipe written out, against float64, against OpenBLAS; and their laws. That all tables
- * give ref's bits is test_isa's business; here ref and the best table of this CPU are looked at. */
+/* Matrix products against the recipe written out, against float64, against OpenBLAS; and their
+ * laws. That all tables give ref's bits is test_isa's business; here ref and the best table of
+ * this CPU are looked at. */
 #include <cblas.h>
 
 #include "../../src/kernel/impl.h"
@@ -7,7 +8,7 @@
 
 static const char *const TABLES[] = {"ref", NULL};
 
-/* ---- the recipe, element by element from the file's bytes ------------------------------------------------------ */
+/* ---- the recipe, element by element from the file's bytes ------------------------------------ */
 
 /* Activations of one block as kernel.h says: integers, scale. */
 static float quantize_plainly(const float *x, size_t n, int *q) {
@@ -58,7 +59,8 @@ static float unit_plainly(const weight *w, size_t row, size_t begin, size_t end,
   return sum;
 }
 
-static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, size_t ld, size_t n) {
+static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, size_t ld,
+                         size_t n) {
   const mt_matrix *m = &w->m;
   float *out = malloc(n * m->rows * sizeof *out);
   int64_t *acc = calloc(n * m->rows, sizeof *acc);
@@ -106,12 +108,13 @@ static void test_recipe(void) {
       }
 }
 
-/* ---- float64 --------------------------------------------------------------------------------------------------- */
+/* ---- float64 --------------------------------------------------------------------------------- */
 
-/* The exact sum of dequantized weights times prepared activations, and a bound of the rounding errors: each operation
- * errs by at most u = 2^-24 times its result, independently, so the sum stays within a few u times the root of the sum
- * of the results' squares (s after each fma; for quantized types also the roundings of a block's two terms and of the
- * dequantized weights). Five times that root is over eight standard deviations. */
+/* The exact sum of dequantized weights times prepared activations, and a bound of the rounding
+ * errors: each operation errs by at most u = 2^-24 times its result, independently, so the sum
+ * stays within a few u times the root of the sum of the results' squares (s after each fma; for
+ * quantized types also the roundings of a block's two terms and of the dequantized weights).
+ * Five times that root is over eight standard deviations. */
 static double oracle(const mt_matrix *m, const float *w, const mt_act *a, size_t t, double *bound) {
   double total = 0, e = 0;
   bool quantized = mt_dtype_get(m->type)->quantized;
@@ -127,8 +130,8 @@ static double oracle(const mt_matrix *m, const float *w, const mt_act *a, size_t
         }
         double d = (double)a->scale[t * a->n_blocks + i], term = 0, size = 0;
         for (size_t k = 0; k < m->block[i].len; k++) {
-          double p = (double)w[m->block[i].begin + k] * d *
-                     a->q[t * a->q_stride + i * a->block_slots + k];
+          double p =
+              (double)w[m->block[i].begin + k] * d * a->q[t * a->q_stride + i * a->block_slots + k];
           term += p;
           size += fabs(p);
         }
@@ -212,7 +215,7 @@ static void test_activations(void) {
   free(x);
 }
 
-/* ---- OpenBLAS ---------------------------------------------------------------------------------------------------- */
+/* ---- OpenBLAS -------------------------------------------------------------------------------- */
 
 static void test_openblas(void) {
   rng r = {.seed = mt_test_seed()};
@@ -232,8 +235,8 @@ static void test_openblas(void) {
     mt_act a = {0};
     weight_new(&w, &r, kn, TYPES[i / 2], ROWS, COLS, 0, unit, 3, 8, 14);
     float *v = weight_values(&w);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, ROWS, COLS, 1.0f, x, COLS, v, COLS, 0.0f,
-                want, ROWS);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, N, ROWS, COLS, 1.0f, x, COLS, v, COLS,
+                0.0f, want, ROWS);
     CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &w.m, x, COLS, N, NULL), 0);
     kn->quantize(&a, &w.m, 0, N);
     memset(acc, 0, sizeof acc);
@@ -259,9 +262,10 @@ static void test_openblas(void) {
   free(out);
 }
 
-/* ---- laws -------------------------------------------------------------------------------------------------------- */
+/* ---- laws ------------------------------------------------------------------------------------ */
 
-/* Any range of panels and of input rows gives the bits of the whole; one input row those of many. */
+/* Any range of panels and of input rows gives the bits of the whole; one input row those of
+ * many. */
 static void test_ranges(void) {
   rng r = {.seed = mt_test_seed()};
   enum { ROWS = 70, COLS = 320, N = 9 };
@@ -299,8 +303,10 @@ static void test_ranges(void) {
   free(parts);
 }
 
-/* The sharding law: slices of K that hold whole units, each with its own matrix, add up to the whole's integers. */
-static void check_shards(rng *r, const mt_kernels *kn, mt_dtype type, size_t width, size_t n_units) {
+/* The sharding law: slices of K that hold whole units, each with its own matrix, add up to the
+ * whole's integers. */
+static void check_shards(rng *r, const mt_kernels *kn, mt_dtype type, size_t width,
+                         size_t n_units) {
   enum { ROWS = 19, N = 5 };
   size_t cols = width * n_units;
   uint32_t unit[64];
@@ -343,7 +349,8 @@ static void test_shards(void) {
         check_shards(&r, kernels(TABLES[k]), WEIGHT_TYPES[i], WIDTH[w], 2 + below(&r, 6));
 }
 
-/* Sums that are NaN, infinite or too large for the quantum are counted and leave the accumulator alone. */
+/* Sums that are NaN, infinite or too large for the quantum are counted and leave the accumulator
+ * alone. */
 static void test_failures(void) {
   enum { ROWS = 18, COLS = 64 };
   for (size_t k = 0; k < 3; k++) {

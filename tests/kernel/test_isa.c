@@ -57,6 +57,6 @@ static void test_get(void) {
   CU_ASSERT_FALSE(kn->exact);
 }
 
-MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"rows", test_rows},
-             {"attention", test_attention}, {"self-test", test_self_test},
-             {"self-test sees a change", test_self_test_sees}, {"get", test_get})
+MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"rows", test_rows}, {"attention", test_attention},
+             {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
+             {"get", test_get})

@@ -1,8 +1,9 @@
-/* What the bytes of a file mean, and that packing keeps it: golden blocks, reading rows back, layout tables. */
+/* What the bytes of a file mean, and that packing keeps it: golden blocks, reading rows back,
+ * layout tables. */
 #include "kernel_test.h"
 #include "mutirao/json.h"
 
-/* ---- golden blocks (tests/data/quant_blocks.json, made as docs/kernels.md says) ----------- */
+/* ---- golden blocks (tests/data/quant_blocks.json, made as docs/kernels.md says) -------------- */
 
 static size_t from_hex(const char *hex, uint8_t *out) {
   size_t n = strlen(hex) / 2;
@@ -71,11 +72,11 @@ static void test_halves(void) {
   CU_ASSERT_EQUAL(bad, 0);
 }
 
-/* ---- packing ----------------------------------------------------------------------------------------------------- */
+/* ---- packing --------------------------------------------------------------------------------- */
 
 static const struct {
   size_t cols, k_begin, unit;
-} CUTS[] = {{256, 0, 0},     {1, 0, 0},       {37, 13, 0},    {144, 24, 24}, {400, 240, 80},
+} CUTS[] = {{256, 0, 0},     {1, 0, 0},        {37, 13, 0},  {144, 24, 24},  {400, 240, 80},
             {640, 128, 128}, {1000, 300, 600}, {96, 250, 1}, {520, 520, 260}};
 
 static void check_rows(const weight *w) {
@@ -115,7 +116,8 @@ static void test_pieces(void) {
     mt_matrix again = w.m;
     again.data = mt_pages_alloc(w.m.data_bytes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(again.data);
-    mt_matrix_pack(&again, 0, 40, w.file + 0, 0, w.src_k); /* row 0 everywhere, then the right ones */
+    mt_matrix_pack(&again, 0, 40, w.file + 0, 0,
+                   w.src_k); /* row 0 everywhere, then the right ones */
     for (size_t at = 0, n; at < 40; at += n) {
       n = 1 + below(&r, 40 - at);
       mt_matrix_pack(&again, at, n, w.file + at * w.row_bytes, w.row_bytes, w.src_k);
@@ -126,15 +128,16 @@ static void test_pieces(void) {
   }
 }
 
-/* Blocks tile K, never straddle a unit or a block of the file; chains begin where they should; memory is as
- * docs/kernels.md says. */
+/* Blocks tile K, never straddle a unit or a block of the file; chains begin where they should;
+ * memory is as docs/kernels.md says. */
 static void check_tables(const mt_matrix *m, size_t unit, size_t slots) {
   size_t k = 0;
   for (size_t b = 0; b < m->n_blocks; b++) {
     const mt_kblock *kb = &m->block[b];
     CU_ASSERT(kb->begin == k && kb->len >= 1 && kb->len <= slots);
     CU_ASSERT_EQUAL(kb->begin / unit, (kb->begin + kb->len - 1) / unit);
-    CU_ASSERT_EQUAL((m->k_begin + kb->begin) / slots, (m->k_begin + kb->begin + kb->len - 1) / slots);
+    CU_ASSERT_EQUAL((m->k_begin + kb->begin) / slots,
+                    (m->k_begin + kb->begin + kb->len - 1) / slots);
     k += kb->len;
   }
   CU_ASSERT_EQUAL(k, m->cols);

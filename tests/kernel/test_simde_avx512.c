@@ -1,13 +1,14 @@
-/* The avx512 kernels against ref by memcmp, on any x86-64: the same source over an emulation, under other names. */
+/* The avx512 kernels against ref by memcmp, on any x86-64: the same source over an emulation,
+ * under other names. */
 #include "compare.h"
 
 #if defined(__x86_64__)
 #define MT_KERNEL_SIMDE
-#define mt_gemm_avx512 emu_gemm_avx512
-#define mt_gemm_units_avx512 emu_gemm_units_avx512
-#define mt_gemm_avx512vnni emu_gemm_avx512vnni
+#define mt_gemm_avx512           emu_gemm_avx512
+#define mt_gemm_units_avx512     emu_gemm_units_avx512
+#define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
-#define mt_attend_avx512 emu_attend_avx512
+#define mt_attend_avx512         emu_attend_avx512
 #include "../../src/kernel/avx512/gemm.c"
 /* Both sources name their lanes. */
 #define LANES ATTEND_LANES
@@ -18,7 +19,8 @@ static mt_kernels emulated(void) {
   kn.isa = "avx512 (emulated)";
   kn.gemm = mt_gemm_avx512;
   kn.gemm_units = mt_gemm_units_avx512;
-  kn.attend = mt_attend_avx512;  return kn;
+  kn.attend = mt_attend_avx512;
+  return kn;
 }
 
 static void test_gemm(void) {

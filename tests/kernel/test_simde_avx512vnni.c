@@ -1,15 +1,15 @@
-/* The avx512vnni kernels against ref by memcmp, on any x86-64: the same source over an emulation, under other names. */
+/* The avx512vnni kernels against ref by memcmp, on any x86-64: the same source over an
+ * emulation, under other names. */
 #include "compare.h"
 
 #if defined(__x86_64__)
 #define MT_KERNEL_SIMDE
-#define mt_gemm_avx512 emu_gemm_avx512
-#define mt_gemm_units_avx512 emu_gemm_units_avx512
-#define mt_gemm_avx512vnni emu_gemm_avx512vnni
+#define mt_gemm_avx512           emu_gemm_avx512
+#define mt_gemm_units_avx512     emu_gemm_units_avx512
+#define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
-#define mt_attend_avx512 emu_attend_avx512
+#define mt_attend_avx512         emu_attend_avx512
 #include "../../src/kernel/avx512/gemm_vnni.c"
-
 
 static mt_kernels emulated(void) {
   mt_kernels kn = *kernels("avx2");
@@ -30,8 +30,7 @@ static void test_self_test(void) {
   CU_ASSERT_EQUAL(mt_kernels_self_test(&kn), mt_kernels_self_test(kernels("ref")));
 }
 
-MT_TEST_MAIN("kernel avx512vnni, emulated", {"gemm", test_gemm},
-             {"self-test", test_self_test})
+MT_TEST_MAIN("kernel avx512vnni, emulated", {"gemm", test_gemm}, {"self-test", test_self_test})
 #else
 static void test_elsewhere(void) {
   printf("skipped: not x86-64\n");

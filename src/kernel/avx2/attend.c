@@ -1,4 +1,5 @@
-/* AVX2 attention over one segment: keys across lanes for the scores, dimensions across lanes for the values. */
+/* AVX2 attention over one segment: keys across lanes for the scores, dimensions across lanes for
+ * the values. */
 #include "avx2.h"
 
 enum { LANES = 8, KEYS = MT_KV_TILE };
@@ -19,7 +20,7 @@ void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_b
   }
 }
 
-/* ---- scores ------------------------------------------------------------------------------------------------------ */
+/* ---- scores ---------------------------------------------------------------------------------- */
 
 /* 8 elements from index i of a block, before a q8 scale. */
 MT_INLINE __m256 load_x8(mt_kv_type type, const uint8_t *block, size_t i) {
@@ -36,23 +37,20 @@ MT_INLINE const float *q8_scales(const void *block, size_t head_dim) {
 MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, float scale,
                            const uint8_t *block, size_t tile, size_t n, float *s) {
   __m256 acc[4][2], f[4][2];
-  MT_UNROLL for (size_t t = 0; t < n; t++)
-    MT_UNROLL for (size_t h = 0; h < 2; h++) {
-      acc[t][h] = f[t][h] = _mm256_setzero_ps();
-      if (type == MT_KV_Q8)
-        f[t][h] = _mm256_loadu_ps(q8_scales(block, head_dim) + (tile + t) * KEYS + h * LANES);
-    }
+  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) {
+    acc[t][h] = f[t][h] = _mm256_setzero_ps();
+    if (type == MT_KV_Q8)
+      f[t][h] = _mm256_loadu_ps(q8_scales(block, head_dim) + (tile + t) * KEYS + h * LANES);
+  }
   for (size_t d = 0; d < head_dim; d++) {
     __m256 qd = _mm256_broadcast_ss(q + d);
-    MT_UNROLL for (size_t t = 0; t < n; t++)
-      MT_UNROLL for (size_t h = 0; h < 2; h++) {
-        __m256 k = load_x8(type, block, ((tile + t) * head_dim + d) * KEYS + h * LANES);
-        if (type == MT_KV_Q8) k = _mm256_mul_ps(f[t][h], k);
-        acc[t][h] = _mm256_fmadd_ps(qd, k, acc[t][h]);
-      }
+    MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) {
+      __m256 k = load_x8(type, block, ((tile + t) * head_dim + d) * KEYS + h * LANES);
+      if (type == MT_KV_Q8) k = _mm256_mul_ps(f[t][h], k);
+      acc[t][h] = _mm256_fmadd_ps(qd, k, acc[t][h]);
+    }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++)
-    MT_UNROLL for (size_t h = 0; h < 2; h++)
+  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++)
       _mm256_storeu_ps(s + t * KEYS + h * LANES, _mm256_mul_ps(acc[t][h], _mm256_set1_ps(scale)));
 }
 
@@ -100,7 +98,7 @@ void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out) {
   out->sum = tree_16(sum0, sum1);
 }
 
-/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 /* n vectors of dimensions from d on. */
 MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
@@ -168,14 +166,13 @@ void mt_attend_merge_avx2(size_t head_dim, mt_attn_part *total, const mt_attn_pa
     t = _mm256_fmadd_ps(_mm256_loadu_ps(part->acc + d), _mm256_set1_ps(b), t);
     _mm256_storeu_ps(total->acc + d, t);
   }
-  for (; d < head_dim; d++)
-    total->acc[d] = __builtin_fmaf(part->acc[d], b, total->acc[d] * a);
+  for (; d < head_dim; d++) total->acc[d] = __builtin_fmaf(part->acc[d], b, total->acc[d] * a);
 }
 
 void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *out) {
   size_t d = 0;
   for (; d + LANES <= head_dim; d += LANES)
-    _mm256_storeu_ps(out + d, _mm256_div_ps(_mm256_loadu_ps(total->acc + d),
-                                            _mm256_set1_ps(total->sum)));
+    _mm256_storeu_ps(out + d,
+                     _mm256_div_ps(_mm256_loadu_ps(total->acc + d), _mm256_set1_ps(total->sum)));
   for (; d < head_dim; d++) out[d] = total->acc[d] / total->sum;
 }

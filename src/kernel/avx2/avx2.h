@@ -6,8 +6,8 @@
 
 #include "../impl.h"
 
-/* Templates: inlined, so that types and counts become constants, and small loops unrolled. The emulation in the tests
- * leaves both out: it would take the compiler minutes. */
+/* Templates: inlined, so that types and counts become constants, and small loops unrolled. The
+ * emulation in the tests leaves both out: it would take the compiler minutes. */
 #ifdef MT_KERNEL_SIMDE
 #define MT_INLINE static
 #define MT_UNROLL
@@ -66,8 +66,8 @@ MT_INLINE __m256 exp_x8(__m256 x) {
   const __m256 magic = _mm256_set1_ps(MT_EXP_MAGIC);
   __m256 shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(MT_EXP_LOG2E), magic);
   __m256 n = _mm256_sub_ps(shifted, magic);
-  __m256i i = _mm256_sub_epi32(_mm256_castps_si256(shifted),
-                               _mm256_set1_epi32((int)MT_EXP_MAGIC_BITS));
+  __m256i i =
+      _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32((int)MT_EXP_MAGIC_BITS));
   __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-MT_EXP_LN2_HI), x);
   r = _mm256_fmadd_ps(n, _mm256_set1_ps(-MT_EXP_LN2_LO), r);
   __m256 q = _mm256_set1_ps(MT_EXP_Q4);

@@ -1,5 +1,6 @@
-/* AVX2 matrix products. A tile is one panel (16 rows of the weight, two vectors) by up to TILE input rows, which share
- * the loaded and unpacked weights. One function per weight type, from one template: the chain kernels differ. */
+/* AVX2 matrix products. A tile is one panel (16 rows of the weight, two vectors) by up to TILE
+ * input rows, which share the loaded and unpacked weights. One function per weight type, from
+ * one template: the chain kernels differ. */
 #include "avx2.h"
 
 enum { TILE = 4, LANES = 8 };
@@ -20,7 +21,7 @@ typedef struct job {
 /* One chain, borders [i0, i1) in K or blocks, of n input rows; n is a constant after inlining. */
 typedef void chain_fn(const job *j, size_t i0, size_t i1, size_t n, __m256 acc[TILE][2]);
 
-/* ---- plain types ------------------------------------------------------------------------------------------------- */
+/* ---- plain types ----------------------------------------------------------------------------- */
 
 MT_INLINE __m256 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   if (type == MT_F32) return _mm256_load_ps((const float *)(const void *)data + i);
@@ -44,7 +45,7 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   }
 }
 
-/* ---- quantized types --------------------------------------------------------------------------------------------- */
+/* ---- quantized types ------------------------------------------------------------------------- */
 
 MT_INLINE __m256 load_f16_half(const uint8_t *p, size_t h) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * h)));
@@ -119,8 +120,9 @@ MT_INLINE __m256i broadcast_4(const int8_t *p) {
   return _mm256_set1_epi32(v);
 }
 
-/* Groups whose products fit 16 bits together: each adds at most 2 × (2^bits − 1) × 128 to a lane, so vpmaddubsw and
- * the sums below never saturate or wrap: 8 × 3840, 4 × 7936, 2 × 16128 are below 32768. */
+/* Groups whose products fit 16 bits together: each adds at most 2 × (2^bits − 1) × 128 to a
+ * lane, so vpmaddubsw and the sums below never saturate or wrap: 8 × 3840, 4 × 7936, 2 × 16128
+ * are below 32768. */
 MT_INLINE size_t groups_that_fit(int bits) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
@@ -129,7 +131,9 @@ MT_INLINE size_t groups_that_fit(int bits) {
 MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
                          size_t n, __m256i dot[TILE]) {
   const size_t groups = type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K ? 4 : 8;
-  const int bits = type == MT_Q6_K ? 6 : type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K ? 5 : 4;
+  const int bits = type == MT_Q6_K                                         ? 6
+                   : type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K ? 5
+                                                                           : 4;
   const size_t step = groups_that_fit(bits) < groups ? groups_that_fit(bits) : groups;
   const __m256i one = _mm256_set1_epi16(1), byte = _mm256_set1_epi16(256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm256_setzero_si256();
@@ -170,16 +174,21 @@ MT_INLINE void dot_q8_0(const uint8_t *rec, size_t h, const mt_act *a, size_t at
       odd[t] = _mm256_add_epi32(odd[t], _mm256_madd_epi16(w1, q));
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++)
-    dot[t] = _mm256_permute4x64_epi64(_mm256_hadd_epi32(even[t], odd[t]), 0xd8);
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
+      _mm256_permute4x64_epi64(_mm256_hadd_epi32(even[t], odd[t]), 0xd8);
 }
 
 /* What mt_qinfo says, as constants for the template. */
 MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q4_0 ? 8 : type == MT_Q5_0 ? 16 : type == MT_Q3_K ? 4 : type == MT_Q6_K ? 32 : 0;
+  return type == MT_Q4_0   ? 8
+         : type == MT_Q5_0 ? 16
+         : type == MT_Q3_K ? 4
+         : type == MT_Q6_K ? 32
+                           : 0;
 }
 MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K || type == MT_Q5_K;
+  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
+         type == MT_Q5_K;
 }
 
 MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
@@ -190,7 +199,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
   const uint8_t *records = j->data + mt_panel_supers_bytes(j->m, qi);
   const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
   const size_t super_bytes = qi->super_bytes;
-  MT_UNROLL for (size_t h = 0; h < 2; h++)
+  MT_UNROLL for (size_t h = 0; h < 2; h++) {
     for (size_t b = i0; b < i1; b++) {
       const uint8_t *rec = records + b * record;
       __m256i dot[TILE];
@@ -204,16 +213,18 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         float da = a->scale[s + t * a->n_blocks];
         int32_t sum = a->sum[s + t * a->n_blocks];
-        if (bias_of(type)) dot[t] = _mm256_sub_epi32(dot[t], _mm256_set1_epi32(bias_of(type) * sum));
+        if (bias_of(type))
+          dot[t] = _mm256_sub_epi32(dot[t], _mm256_set1_epi32(bias_of(type) * sum));
         __m256 f = _mm256_cvtepi32_ps(dot[t]);
         acc[t][h] = _mm256_fmadd_ps(_mm256_mul_ps(dw, _mm256_set1_ps(da)), f, acc[t][h]);
         if (has_min(type))
           acc[t][h] = _mm256_fmadd_ps(mw, _mm256_set1_ps(da * (float)sum), acc[t][h]);
       }
     }
+  }
 }
 
-/* ---- template ---------------------------------------------------------------------------------------------------- */
+/* ---- template -------------------------------------------------------------------------------- */
 
 MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m256 sum[TILE][2]) {
   for (size_t t = 0; t < n; t++) sum[t][0] = sum[t][1] = _mm256_setzero_ps();

@@ -1,9 +1,10 @@
-/* AVX2 kernels on rows: activations, norms, rotation, gates, exp. Tails go through a padded copy. */
+/* AVX2 kernels on rows: activations, norms, rotation, gates, exp. Tails go through a padded
+ * copy. */
 #include "avx2.h"
 
 enum { LANES = 8 };
 
-/* ---- activations ------------------------------------------------------------------------------------------------- */
+/* ---- activations ----------------------------------------------------------------------------- */
 
 MT_INLINE uint32_t max_u32x8(__m256i v) {
   __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
@@ -43,7 +44,8 @@ MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, size_t ro
     max = _mm256_max_epu32(max, _mm256_and_si256(mask, _mm256_loadu_si256((const void *)(x + e))));
   uint32_t bits = max_u32x8(max);
   float m = mt_f32_of_bits(bits), d = m / MT_ACT_MAX;
-  __m256 inverse = _mm256_set1_ps(MT_ACT_MAX / m), keep = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+  __m256 inverse = _mm256_set1_ps(MT_ACT_MAX / m),
+         keep = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
   if (bits >= 0x7f800000u || m < MT_QUANT_TINY) {
     d = bits >= 0x7f800000u ? mt_f32_of_bits(0x7fc00000u) : 0;
     keep = inverse = _mm256_setzero_ps();
@@ -74,7 +76,7 @@ void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t ro
     }
 }
 
-/* ---- exp and gates ----------------------------------------------------------------------------------------------- */
+/* ---- exp and gates --------------------------------------------------------------------------- */
 
 /* Elements i … n (at most 8) of x; the rest 0. */
 MT_INLINE __m256 load_tail(const float *x, size_t i, size_t n) {
@@ -120,7 +122,7 @@ void mt_gelu_mul_avx2(const float *g, const float *u, size_t n, float *out) {
   }
 }
 
-/* ---- norms, rotation, sums --------------------------------------------------------------------------------------- */
+/* ---- norms, rotation, sums ------------------------------------------------------------------- */
 
 float mt_sum_squares_avx2(const float *x, size_t n) {
   __m256 a = _mm256_setzero_ps(), b = a;

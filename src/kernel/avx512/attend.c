@@ -1,4 +1,5 @@
-/* AVX-512 attention over one segment: scores with 16 keys across lanes, values with 16 dimensions. */
+/* AVX-512 attention over one segment: scores with 16 keys across lanes, values with 16
+ * dimensions. */
 #include "avx512.h"
 
 enum { LANES = 16, TILES = MT_KV_BLOCK / MT_KV_TILE };
@@ -33,7 +34,7 @@ MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, flo
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++)
-    _mm512_storeu_ps(s + t * LANES, _mm512_mul_ps(acc[t], _mm512_set1_ps(scale)));
+      _mm512_storeu_ps(s + t * LANES, _mm512_mul_ps(acc[t], _mm512_set1_ps(scale)));
 }
 
 MT_INLINE void scores(mt_kv_type type, size_t head_dim, const float *q, float scale,

@@ -1,10 +1,11 @@
-/* AVX-512 matrix products, included once for each way of the integer dot product (MT_VNNI, MT_SUFFIX). A tile is one
- * panel (16 rows of the weight, one vector) by up to TILE input rows, which share the loaded and unpacked weights. */
+/* AVX-512 matrix products, included once for each way of the integer dot product (MT_VNNI,
+ * MT_SUFFIX). A tile is one panel (16 rows of the weight, one vector) by up to TILE input rows,
+ * which share the loaded and unpacked weights. */
 #include "avx512.h"
 
 #define PASTE2(a, b) a##_##b
-#define PASTE(a, b) PASTE2(a, b)
-#define NAME(a) PASTE(a, MT_SUFFIX)
+#define PASTE(a, b)  PASTE2(a, b)
+#define NAME(a)      PASTE(a, MT_SUFFIX)
 
 enum { TILE = 8, LANES = 16 };
 
@@ -34,7 +35,7 @@ MT_INLINE __m128i load_16(const uint8_t *p) {
   return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-/* ---- plain types ------------------------------------------------------------------------------------------------- */
+/* ---- plain types ----------------------------------------------------------------------------- */
 
 MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   if (type == MT_F32) return _mm512_loadu_ps((const float *)(const void *)data + i);
@@ -49,18 +50,19 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   size_t ld = j->a->ld_x;
   for (size_t k = i0; k < i1; k++) {
     __m512 w = load_plain(type, j->data, k * LANES);
-    MT_UNROLL for (size_t t = 0; t < n; t++)
-      acc[t] = _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
+        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
   }
 }
 
-/* ---- quantized types --------------------------------------------------------------------------------------------- */
+/* ---- quantized types ------------------------------------------------------------------------- */
 
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
 }
 
-/* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same for them. */
+/* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
+ * for them. */
 MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, __m512 *dw,
                            __m512 *mw) {
   *mw = _mm512_setzero_ps();
@@ -95,7 +97,8 @@ MT_INLINE __m512i field(__m512i v, int shift, int mask) {
 /* Bit g of each byte for rows 0–7, bit g + 4 of the same bytes for rows 8–15. */
 MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
   __m512i v = _mm512_broadcast_i64x4(load_32(p));
-  __m512i shift = _mm512_inserti64x4(_mm512_set1_epi16((short)g), _mm256_set1_epi16((short)(g + 4)), 1);
+  __m512i shift =
+      _mm512_inserti64x4(_mm512_set1_epi16((short)g), _mm256_set1_epi16((short)(g + 4)), 1);
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
 }
 
@@ -133,7 +136,8 @@ MT_INLINE bool slots_16(mt_dtype type) {
 
 #if MT_VNNI
 
-/* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q, exactly. */
+/* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
+ * exactly. */
 MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
                          __m512i dot[TILE]) {
   const size_t groups = slots_16(type) ? 4 : 8;
@@ -148,12 +152,13 @@ MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
       lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
+      _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
 }
 
 /* What to take off a code. */
 MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q8_0 ? 128
+  return type == MT_Q8_0   ? 128
          : type == MT_Q4_0 ? 8
          : type == MT_Q5_0 ? 16
          : type == MT_Q3_K ? 4
@@ -163,9 +168,9 @@ MT_INLINE int bias_of(mt_dtype type) {
 
 #else
 
-/* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each adding at most
- * 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 × 3840, 4 × 7936 and 2 × 16128 are below
- * 32768. */
+/* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each
+ * adding at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 ×
+ * 3840, 4 × 7936 and 2 × 16128 are below 32768. */
 MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
                          __m512i dot[TILE]) {
   const size_t groups = slots_16(type) ? 4 : 8;
@@ -210,9 +215,9 @@ MT_INLINE void dot_q8_0(const uint8_t *rec, const mt_act *a, size_t at, size_t n
       upper[t] = _mm512_add_epi32(upper[t], _mm512_madd_epi16(w1, q));
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++)
-    dot[t] = _mm512_add_epi32(_mm512_permutex2var_epi32(lower[t], even, upper[t]),
-                              _mm512_permutex2var_epi32(lower[t], odd, upper[t]));
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
+      _mm512_add_epi32(_mm512_permutex2var_epi32(lower[t], even, upper[t]),
+                       _mm512_permutex2var_epi32(lower[t], odd, upper[t]));
 }
 
 MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
@@ -225,13 +230,18 @@ MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
 
 /* What to take off a code. */
 MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q4_0 ? 8 : type == MT_Q5_0 ? 16 : type == MT_Q3_K ? 4 : type == MT_Q6_K ? 32 : 0;
+  return type == MT_Q4_0   ? 8
+         : type == MT_Q5_0 ? 16
+         : type == MT_Q3_K ? 4
+         : type == MT_Q6_K ? 32
+                           : 0;
 }
 
 #endif
 
 MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K || type == MT_Q5_K;
+  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
+         type == MT_Q5_K;
 }
 
 MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
@@ -260,7 +270,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
   }
 }
 
-/* ---- template ---------------------------------------------------------------------------------------------------- */
+/* ---- template -------------------------------------------------------------------------------- */
 
 MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m512 sum[TILE]) {
   for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();
@@ -337,12 +347,12 @@ MT_INLINE int run_rows(job j, size_t row_end, chain_fn *chain) {
   return failed;
 }
 
-#define DEFINE_GEMM(name, type, chain_of)                                                   \
-  MT_INLINE void chain_##name(const job *j, size_t i0, size_t i1, size_t n, __m512 *acc) {  \
-    chain_of(type, j, i0, i1, n, acc);                                                      \
-  }                                                                                         \
-  static int NAME(mt_gemm_##name)(const job *j, size_t row_end) {                           \
-    return run_rows(*j, row_end, chain_##name);                                             \
+#define DEFINE_GEMM(name, type, chain_of)                                                  \
+  MT_INLINE void chain_##name(const job *j, size_t i0, size_t i1, size_t n, __m512 *acc) { \
+    chain_of(type, j, i0, i1, n, acc);                                                     \
+  }                                                                                        \
+  static int NAME(mt_gemm_##name)(const job *j, size_t row_end) {                          \
+    return run_rows(*j, row_end, chain_##name);                                            \
   }
 
 DEFINE_GEMM(f32, MT_F32, chain_plain)

@@ -61,8 +61,8 @@ void mt_values_ref(mt_kv_type type, size_t head_dim, const void *const *v_block,
     acc[d] = 0;
     for (size_t j = lo; j < hi; j++) {
       size_t slot = j % MT_KV_BLOCK;
-      float v = load_element(type, v_block[j / MT_KV_BLOCK], head_dim, slot,
-                             v_index(head_dim, slot, d));
+      float v =
+          load_element(type, v_block[j / MT_KV_BLOCK], head_dim, slot, v_index(head_dim, slot, d));
       acc[d] = fma_f32(p[j], v, acc[d]);
     }
   }
@@ -76,10 +76,10 @@ void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale
     size_t slot = j % MT_KV_BLOCK;
     float s = 0;
     for (size_t d = 0; d < head_dim; d++)
-      s = fma_f32(q[d],
-                  load_element(type, k_block[j / MT_KV_BLOCK], head_dim, slot,
-                               k_index(head_dim, slot, d)),
-                  s);
+      s = fma_f32(
+          q[d],
+          load_element(type, k_block[j / MT_KV_BLOCK], head_dim, slot, k_index(head_dim, slot, d)),
+          s);
     p[j] = s * scale;
     if (p[j] > max) max = p[j];
   }
@@ -99,8 +99,7 @@ void mt_attend_merge_ref(size_t head_dim, mt_attn_part *total, const mt_attn_par
   float a = mt_exp_one_ref(total->max - m), b = mt_exp_one_ref(part->max - m);
   total->max = m;
   total->sum = fma_f32(part->sum, b, total->sum * a);
-  for (size_t d = 0; d < head_dim; d++)
-    total->acc[d] = fma_f32(part->acc[d], b, total->acc[d] * a);
+  for (size_t d = 0; d < head_dim; d++) total->acc[d] = fma_f32(part->acc[d], b, total->acc[d] * a);
 }
 
 void mt_attend_finish_ref(size_t head_dim, const mt_attn_part *total, float *out) {

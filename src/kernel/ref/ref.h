@@ -4,7 +4,8 @@
 
 #include "../impl.h"
 
-/* One rounding. An instruction on every CPU that we build for (x86-64-v3, aarch64), never a call. */
+/* One rounding. An instruction on every CPU that we build for (x86-64-v3, aarch64), never a
+ * call. */
 static inline float fma_f32(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
