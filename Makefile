@@ -59,7 +59,7 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-LIBS = $(PKG_LIBS) $(MPI_LIBS) $(BLAS_LIBS) -lm
+LIBS = $(PKG_LIBS) $(MPI_LIBS) -lm
 PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
 
 .PHONY: all
@@ -99,7 +99,7 @@ $(BUILD)/bin/mutirao: $(LAUNCHER_OBJ) $(LIB)
 $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
-	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
 
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi

@@ -7,7 +7,8 @@
 
 #include "model_impl.h"
 
-enum { STAGE_BYTES = 8 << 20 }; /* of file bytes held at a time, besides the packed slices */
+/* Of file bytes held at a time, besides the packed slices. */
+enum { STAGE_BYTES = MT_LOAD_STAGE_BYTES };
 
 /* ---- packing in parallel ----------------------------------------------------------------- */
 

@@ -136,6 +136,9 @@ mt_source mt_plan_source(const mt_model_config *cfg, int matrix);
 size_t mt_plan_small_floats(const mt_model_config *cfg, const mt_weights *w, const mt_shard *s);
 
 int mt_load_weights(mt_model *m, mt_err *e); /* collective; load.c */
+/* File bytes that loading holds at a time besides the packed slices: a stage for rows, and a
+ * quarter of it for each of the three areas of the exchange of row-parallel tensors. */
+enum { MT_LOAD_STAGE_BYTES = 4 << 20 };
 
 size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_model_options *opt,
                         uint32_t n_ranks, bool is_root);

@@ -122,6 +122,16 @@ static int add_matrices(const mt_model_config *cfg, const mt_weights *w, const m
   return rc;
 }
 
+/* What loading holds for a while: its stage and the areas of the exchange, as far as the largest
+ * tensor fills them. */
+static uint64_t load_bytes(const mt_weights *w, uint32_t n_ranks) {
+  uint64_t largest = 0, stage = MT_LOAD_STAGE_BYTES, part = MT_LOAD_STAGE_BYTES / 4;
+  for (size_t i = 0; i < mt_weights_count(w); i++)
+    if (mt_weights_at(w, i)->bytes / n_ranks > largest)
+      largest = mt_weights_at(w, i)->bytes / n_ranks;
+  return (largest < stage ? largest : stage) + 3 * (largest < part ? largest : part);
+}
+
 int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n_ranks,
                      uint32_t rank, const mt_model_options *opt, mt_model_memory *out, mt_err *e) {
   *out = (mt_model_memory){0};
@@ -136,6 +146,8 @@ int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n
   out->kv_per_token = block / MT_KV_BLOCK;
   out->kv = (opt->kv_tokens + MT_KV_BLOCK - 1) / MT_KV_BLOCK * block;
   out->buffers = mt_buffers_bytes(cfg, &s, opt, n_ranks, rank == 0);
+  uint64_t load = load_bytes(w, n_ranks); /* before there are buffers */
+  if (load > out->buffers) out->buffers = load;
   out->total = out->weights + out->replicated + out->kv + out->buffers;
   return MT_OK;
 }

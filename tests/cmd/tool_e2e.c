@@ -73,7 +73,7 @@ static int do_json(const char *file, char *path) {
 /* ---- model ------------------------------------------------------------------------------------------------------- */
 
 typedef struct tensor {
-  char name[800];
+  char name[8000];
   size_t rows, cols; /* cols 0: a vector */
 } tensor;
 
