@@ -32,6 +32,11 @@ ISA_ref := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx2 := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512 := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 KERNEL_DIRS := ref avx2 avx512
+# Sanitizers make the kernels' templates take minutes to compile: plain functions then (src/kernel/avx2/avx2.h).
+ifneq (,$(findstring fsanitize,$(CFLAGS)))
+ISA_avx2 += -DMT_KERNEL_COMPACT
+ISA_avx512 += -DMT_KERNEL_COMPACT
+endif
 else
 KERNEL_DIRS := ref neon
 endif
@@ -50,9 +55,11 @@ LAUNCHER_OBJ := $(call obj,$(LAUNCHER_SRC))
 LIB := $(BUILD)/lib/libmutirao.a
 TEST_SRC := $(wildcard tests/*/test_*.c)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
+# Programs that test scripts use.
+TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-LIBS = $(PKG_LIBS) $(MPI_LIBS) $(BLAS_LIBS) -lm
+LIBS = $(PKG_LIBS) $(MPI_LIBS) -lm
 PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
 
 .PHONY: all
@@ -92,13 +99,13 @@ $(BUILD)/bin/mutirao: $(LAUNCHER_OBJ) $(LIB)
 $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
-	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
 
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
-$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
-tests: $(TEST_BIN)
+tests: $(TEST_BIN) $(TOOL_BIN)
 
 # Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
 FUZZ_CC ?= clang

@@ -9,7 +9,7 @@ const char *mt_err_name(int code) {
     case MT_OK: return "ok";
     case MT_EINVAL: return "wrong usage";
     case MT_ENOMEM: return "not enough memory";
-    case MT_EIO: return "input/output failed";
+    case MT_EIO: return "input cannot be read";
     case MT_EFORMAT: return "malformed input";
     case MT_EUNSUPPORTED: return "not supported";
     case MT_ERANGE: return "out of range";
@@ -17,6 +17,7 @@ const char *mt_err_name(int code) {
     case MT_EPEER: return "another rank failed";
     case MT_ELIMIT: return "limit reached";
     case MT_ECANCELED: return "cancelled";
+    case MT_ESYSTEM: return "the system refused";
     default: return "unknown error";
   }
 }
@@ -49,6 +50,7 @@ int mt_err_exit_status(int code) {
   switch (code) {
     case MT_OK: return 0;
     case MT_EINVAL: return 2;
+    case MT_EIO:
     case MT_EFORMAT:
     case MT_EUNSUPPORTED: return 3;
     default: return 1;

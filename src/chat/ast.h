@@ -1,11 +1,12 @@
-/* Tokens and syntax tree of a template. Everything lives in the template's arena and is read-only once compiled. */
+/* Tokens and syntax tree of a template. Everything lives in the template's arena and is read-only
+ * once compiled. */
 #ifndef CHAT_AST_H
 #define CHAT_AST_H
 
 #include "arena.h"
 #include "mutirao/chat.h"
 
-/* ---- tokens: single-character operators are their own kind ------------------------------------------------- */
+/* ---- tokens: single-character operators are their own kind --------------------------------- */
 
 enum {
   TOK_EOF = 0,
@@ -37,7 +38,7 @@ typedef struct token {
   } num;
 } token;
 
-/* ---- names -------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------- */
 
 /* One per distinct name of a template, so that names compare by pointer. */
 typedef struct sym {
@@ -49,7 +50,7 @@ typedef struct sym {
   bool attr_set; /* assigned as an attribute of a namespace */
 } sym;
 
-/* ---- tree --------------------------------------------------------------------------------------------------- */
+/* ---- tree ---------------------------------------------------------------------------------- */
 
 typedef enum node_kind {
   /* expressions */
@@ -91,10 +92,10 @@ typedef enum node_kind {
   N_SET,       /* a: target, b: value */
   N_SET_BLOCK, /* a: target, b: filter chain or NULL, kids */
   N_MACRO,     /* name, params, kids */
-  N_CALL_BLOCK, /* a: N_CALL, params, kids */
+  N_CALL_BLOCK,   /* a: N_CALL, params, kids */
   N_FILTER_BLOCK, /* b: filter chain, kids */
-  N_WITH,      /* params: targets with values, kids */
-  N_SCOPE,     /* kids in a scope of their own (generation) */
+  N_WITH,         /* params: targets with values, kids */
+  N_SCOPE,        /* kids in a scope of their own (generation) */
   N_BREAK,
   N_CONTINUE,
   N_N_KINDS
@@ -139,11 +140,12 @@ struct mt_chat_template {
   size_t n_tok, cap_tok;
 };
 
-sym *sym_intern(mt_chat_template *t, const char *p, size_t len);
-const sym *sym_find(const mt_chat_template *t, const char *p, size_t len); /* NULL: the template never names it */
+sym *mt_sym_intern(mt_chat_template *t, const char *p, size_t len);
+const sym *mt_sym_find(const mt_chat_template *t, const char *p,
+                       size_t len); /* NULL: the template never names it */
 
 /* Fills t->tok from t->source; the last token is TOK_EOF. */
-void lex_template(mt_chat_template *t);
+void mt_chat_lex(mt_chat_template *t);
 
 /* The parser's state, shared by parse_stmt.c and parse_expr.c. */
 typedef struct parser {
@@ -153,29 +155,31 @@ typedef struct parser {
   unsigned loops;   /* loops around, within the innermost macro */
 } parser;
 
-void parse_template(mt_chat_template *t);
+void mt_chat_parse(mt_chat_template *t);
 
 /* parse_expr.c */
 enum { PARSE_NO_IF = 1, PARSE_STOP_IN = 2, PARSE_STOP_RECURSIVE = 4, PARSE_PARENS = 8 };
-node *parse_expression(parser *p, int flags);
-node *parse_tuple(parser *p, int flags);   /* an expression, or several with commas: a tuple */
-node *parse_filters(parser *p, node *a, bool first_has_no_pipe);
-node *parse_unary_expression(parser *p);
-node *parse_target(parser *p, int flags);  /* what is assigned to; marks names as bound */
+node *mt_chat_parse_expression(parser *p, int flags);
+node *mt_chat_parse_tuple(parser *p,
+                          int flags); /* an expression, or several with commas: a tuple */
+node *mt_chat_parse_filters(parser *p, node *a, bool first_has_no_pipe);
+node *mt_chat_parse_unary_expression(parser *p);
+node *mt_chat_parse_target(parser *p, int flags); /* what is assigned to; marks names as bound */
 
 /* shared small change of the two */
-node *node_new(parser *p, node_kind kind);
-void node_push(parser *p, node_list *l, node *n);
-node *node_close(parser *p, node *n); /* computes depth from the children, refuses what is too deep */
-bool parse_accept(parser *p, int kind);
-bool parse_accept_name(parser *p, const char *name);
-bool parse_is_name(const parser *p, const char *name);
-const token *parse_expect(parser *p, int kind, const char *what);
-void parse_enter(parser *p);
-void parse_leave(parser *p);
-noreturn void parse_fail(parser *p, const char *what);
+node *mt_node_new(parser *p, node_kind kind);
+void mt_node_push(parser *p, node_list *l, node *n);
+node *mt_node_close(parser *p,
+                    node *n); /* computes depth from the children, refuses what is too deep */
+bool mt_chat_parse_accept(parser *p, int kind);
+bool mt_chat_parse_accept_name(parser *p, const char *name);
+bool mt_chat_parse_is_name(const parser *p, const char *name);
+const token *mt_chat_parse_expect(parser *p, int kind, const char *what);
+void mt_chat_parse_enter(parser *p);
+void mt_chat_parse_leave(parser *p);
+noreturn void mt_chat_parse_fail(parser *p, const char *what);
 
 /* check.c: refuses what could never run. */
-void check_template(mt_chat_template *t);
+void mt_chat_check(mt_chat_template *t);
 
 #endif

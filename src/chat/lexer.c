@@ -1,5 +1,5 @@
-/* Cuts the source into tokens, with the whitespace rules of trim_blocks and lstrip_blocks (Jinja's documentation,
- * "Whitespace Control"). Text between tags becomes TOK_DATA. */
+/* Cuts the source into tokens, with the whitespace rules of trim_blocks and lstrip_blocks (Jinja's
+ * documentation, "Whitespace Control"). Text between tags becomes TOK_DATA. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +11,15 @@ typedef struct lexer {
   const char *s;
   size_t n, pos;
   unsigned line;
-  bool line_starting; /* the last tag ended with a newline that it swallowed (or: nothing came before) */
+  bool line_starting; /* the last tag ended with a newline that it swallowed (or: nothing came
+                         before) */
 } lexer;
 
 static token *push(lexer *x, int kind, size_t from, size_t to) {
   mt_chat_template *t = x->t;
   if (t->n_tok == t->cap_tok) {
     size_t cap = t->cap_tok ? 2 * t->cap_tok : 256;
-    t->tok = arena_grow(&t->mem, t->tok, t->cap_tok * sizeof *t->tok, cap * sizeof *t->tok);
+    t->tok = mt_arena_grow(&t->mem, t->tok, t->cap_tok * sizeof *t->tok, cap * sizeof *t->tok);
     t->cap_tok = cap;
   }
   token *k = &t->tok[t->n_tok++];
@@ -34,7 +35,7 @@ static void advance(lexer *x, size_t to) {
 
 static noreturn void fail(lexer *x, const char *what) {
   x->t->trap.line = x->line;
-  trap_throw(&x->t->trap, MT_EFORMAT, "%s", what);
+  mt_trap_throw(&x->t->trap, MT_EFORMAT, "%s", what);
 }
 
 static bool looking_at(const lexer *x, size_t i, const char *lit) {
@@ -42,19 +43,21 @@ static bool looking_at(const lexer *x, size_t i, const char *lit) {
   return i <= x->n && n <= x->n - i && !memcmp(x->s + i, lit, n);
 }
 
-/* "{%- raw -%}" and "{%- endraw -%}" from their start: the offset after the word and spaces, or 0. */
+/* "{%- raw -%}" and "{%- endraw -%}" from their start: the offset after the word and spaces, or 0.
+ */
 static size_t match_word(const lexer *x, size_t i, const char *word) {
   if (!looking_at(x, i, "{%")) return 0;
   i += 2;
   if (i < x->n && (x->s[i] == '-' || x->s[i] == '+')) i++;
-  i = uni_skip_space(x->s, x->n, i);
+  i = mt_uni_skip_space(x->s, x->n, i);
   if (!looking_at(x, i, word)) return 0;
-  return uni_skip_space(x->s, x->n, i + strlen(word));
+  return mt_uni_skip_space(x->s, x->n, i + strlen(word));
 }
 
-/* The end of a tag at i ("-" sign, then close): the offset after it and what it swallows; 0 if there is none. */
+/* The end of a tag at i ("-" sign, then close): the offset after it and what it swallows; 0 if
+ * there is none. */
 static size_t match_end(const lexer *x, size_t i, const char *close, bool plus_and_trim) {
-  if (x->s[i] == '-' && looking_at(x, i + 1, close)) return uni_skip_space(x->s, x->n, i + 3);
+  if (x->s[i] == '-' && looking_at(x, i + 1, close)) return mt_uni_skip_space(x->s, x->n, i + 3);
   if (plus_and_trim && x->s[i] == '+' && looking_at(x, i + 1, close)) return i + 3;
   if (!looking_at(x, i, close)) return 0;
   i += 2;
@@ -71,11 +74,12 @@ static void end_tag(lexer *x, size_t to) {
 static void lex_text(lexer *x, size_t tag, char sign, bool is_variable) {
   size_t from = x->pos, to = tag;
   if (sign == '-') {
-    to = uni_trim_end(x->s, from, to);
+    to = mt_uni_trim_end(x->s, from, to);
   } else if (sign != '+' && !is_variable) {
     size_t line_start = to;
     while (line_start > from && x->s[line_start - 1] != '\n') line_start--;
-    if ((line_start > from || x->line_starting) && uni_skip_space(x->s, tag, line_start) == tag) to = line_start;
+    if ((line_start > from || x->line_starting) && mt_uni_skip_space(x->s, tag, line_start) == tag)
+      to = line_start;
   }
   if (to > from) push(x, TOK_DATA, from, to);
   advance(x, tag);
@@ -106,17 +110,19 @@ static void lex_raw(lexer *x, size_t from) {
   fail(x, "a {% raw %} block has no end");
 }
 
-/* ---- inside a tag -------------------------------------------------------------------------------------------- */
+/* ---- inside a tag -------------------------------------------------------------------------- */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 static bool is_name_char(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
 /* Digits with single underscores between them, from i: the offset after them (i if none). */
 static size_t skip_digits(const lexer *x, size_t i) {
-  while (i < x->n && (is_digit(x->s[i]) || (x->s[i] == '_' && i + 1 < x->n && is_digit(x->s[i + 1]) &&
-                                            is_digit(x->s[i - 1]))))
+  while (i < x->n && (is_digit(x->s[i]) || (x->s[i] == '_' && i + 1 < x->n &&
+                                            is_digit(x->s[i + 1]) && is_digit(x->s[i - 1]))))
     i++;
   return i;
 }
@@ -139,7 +145,8 @@ static void lex_radix(lexer *x, int radix) {
     if (c == '_') continue;
     int d = is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : 99;
     if (d >= radix) fail(x, "a number has a wrong digit");
-    if (__builtin_mul_overflow(v, radix, &v) || __builtin_add_overflow(v, d, &v)) fail(x, "a number is too large");
+    if (__builtin_mul_overflow(v, radix, &v) || __builtin_add_overflow(v, d, &v))
+      fail(x, "a number is too large");
     any = true;
   }
   if (!any) fail(x, "a number has no digits");
@@ -159,7 +166,8 @@ static void lex_number(lexer *x) {
   }
   size_t end = skip_digits(x, from), whole = end;
   bool after_dot = from > 0 && s[from - 1] == '.';
-  if (!after_dot && end + 1 < x->n && s[end] == '.' && is_digit(s[end + 1])) end = skip_digits(x, end + 1);
+  if (!after_dot && end + 1 < x->n && s[end] == '.' && is_digit(s[end + 1]))
+    end = skip_digits(x, end + 1);
   if (!after_dot && end < x->n && (s[end] | 32) == 'e') {
     size_t exp = end + 1;
     if (exp < x->n && (s[exp] == '+' || s[exp] == '-')) exp++;
@@ -171,10 +179,12 @@ static void lex_number(lexer *x) {
   if (end > whole) {
     push(x, TOK_FLOAT, from, end)->num.f = strtod(digits, NULL);
   } else {
-    if (digits[0] == '0' && strspn(digits, "0") != strlen(digits)) fail(x, "a decimal number starts with 0");
+    if (digits[0] == '0' && strspn(digits, "0") != strlen(digits))
+      fail(x, "a decimal number starts with 0");
     int64_t v = 0;
     for (const char *d = digits; *d; d++)
-      if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *d - '0', &v)) fail(x, "a number is too large");
+      if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *d - '0', &v))
+        fail(x, "a number is too large");
     push(x, TOK_INT, from, end)->num.i = v;
   }
   advance(x, end);
@@ -208,7 +218,8 @@ static size_t unescape_octal(const lexer *x, size_t i, size_t end, char *out, si
   return i;
 }
 
-/* Resolves the escapes of Python's string literals in source bytes [i, end) into out (at least as large). */
+/* Resolves the escapes of Python's string literals in source bytes [i, end) into out (at least as
+ * large). */
 static size_t unescape(lexer *x, size_t i, size_t end, char *out) {
   static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
   size_t n = 0;
@@ -231,7 +242,8 @@ static size_t unescape(lexer *x, size_t i, size_t end, char *out) {
       i = unescape_octal(x, i, end, out, &n);
     } else if (c == 'N') {
       x->t->trap.line = x->line;
-      trap_throw(&x->t->trap, MT_EUNSUPPORTED, "the escape \\N{...} in a string is not supported");
+      mt_trap_throw(&x->t->trap, MT_EUNSUPPORTED,
+                    "the escape \\N{...} in a string is not supported");
     } else {
       out[n++] = '\\';
     }
@@ -251,7 +263,7 @@ static void lex_string(lexer *x) {
   if (i >= x->n) fail(x, "a string has no end");
   token *k = push(x, TOK_STRING, from, i);
   if (escapes) {
-    char *out = arena_alloc(&x->t->mem, i - from + 4, 1);
+    char *out = mt_arena_alloc(&x->t->mem, i - from + 4, 1);
     k->len = unescape(x, from, i, out);
     k->p = out;
   }
@@ -262,7 +274,8 @@ static bool lex_operator(lexer *x, char *open, size_t *depth) {
   static const struct {
     const char text[3];
     int kind;
-  } two[] = {{"==", TOK_EQ}, {"!=", TOK_NE}, {"<=", TOK_LE}, {">=", TOK_GE}, {"//", TOK_FLOORDIV}, {"**", TOK_POW}};
+  } two[] = {{"==", TOK_EQ}, {"!=", TOK_NE},       {"<=", TOK_LE},
+             {">=", TOK_GE}, {"//", TOK_FLOORDIV}, {"**", TOK_POW}};
   size_t i = x->pos;
   for (size_t k = 0; k < sizeof two / sizeof two[0]; k++)
     if (looking_at(x, i, two[k].text)) {
@@ -273,10 +286,12 @@ static bool lex_operator(lexer *x, char *open, size_t *depth) {
   char c = x->s[i];
   if (!c || !strchr("+-/*%~[](){}><=.:|,;", c)) return false;
   if (strchr("([{", c)) {
-    if (*depth >= MAX_NESTING) trap_throw(&x->t->trap, MT_ELIMIT, "brackets nest deeper than %d levels", MAX_NESTING);
+    if (*depth >= MAX_NESTING)
+      mt_trap_throw(&x->t->trap, MT_ELIMIT, "brackets nest deeper than %d levels", MAX_NESTING);
     open[(*depth)++] = c == '(' ? ')' : c == '[' ? ']' : '}';
   }
-  if (strchr(")]}", c) && (!*depth || open[--*depth] != c)) fail(x, "a closing bracket does not match");
+  if (strchr(")]}", c) && (!*depth || open[--*depth] != c))
+    fail(x, "a closing bracket does not match");
   push(x, c, i, i + 1);
   x->pos++;
   return true;
@@ -295,7 +310,7 @@ static void lex_tag(lexer *x, bool is_variable) {
       return;
     }
     char c = x->s[x->pos];
-    size_t after = uni_skip_space(x->s, x->n, x->pos);
+    size_t after = mt_uni_skip_space(x->s, x->n, x->pos);
     x->t->trap.line = x->line;
     if (after > x->pos) {
       advance(x, after);
@@ -326,7 +341,7 @@ static size_t find_tag(const lexer *x, size_t i) {
   return x->n;
 }
 
-void lex_template(mt_chat_template *t) {
+void mt_chat_lex(mt_chat_template *t) {
   lexer x = {.t = t, .s = t->source, .n = t->source_len, .line = 1, .line_starting = true};
   while (x.pos < x.n) {
     size_t tag = find_tag(&x, x.pos);

@@ -34,19 +34,22 @@ static int collect(mt_json *list, const char *s, size_t n) {
   for (size_t i = 0; i < n; i++) {
     size_t len = marker_length(s + i, n - i);
     if (!len) continue;
-    if (!has(list, s + i, len) && mt_json_append(list, mt_json_new_string(s + i, len))) return MT_ENOMEM;
+    if (!has(list, s + i, len) && mt_json_append(list, mt_json_new_string(s + i, len)))
+      return MT_ENOMEM;
     i += len - 1;
   }
   return MT_OK;
 }
 
 /* MT_EINVAL where the template refuses the probe. */
-static int probe(const mt_chat_template *t, const char *messages, bool prompt, const char *bos, const char *eos, mt_json *list) {
+static int probe(const mt_chat_template *t, const char *messages, bool prompt, const char *bos,
+                 const char *eos, mt_json *list) {
   mt_json *m = NULL;
   mt_text out = {0};
   int rc = mt_json_parse(&m, messages, strlen(messages), "probe", NULL);
   if (rc) return rc;
-  mt_chat_input in = {.messages = m, .add_generation_prompt = prompt, .bos_token = bos, .eos_token = eos};
+  mt_chat_input in = {
+      .messages = m, .add_generation_prompt = prompt, .bos_token = bos, .eos_token = eos};
   rc = mt_chat_render(t, &in, &out, NULL);
   for (size_t i = 0; !rc && i < out.n_spans; i++)
     if (out.span[i].origin == MT_SPAN_TEMPLATE)
@@ -66,11 +69,12 @@ static int collect_literals(const mt_chat_template *t, mt_json *list) {
   return rc;
 }
 
-int mt_chat_template_markers(const mt_chat_template *t, const char *bos_token, const char *eos_token, mt_json **out,
-                             mt_err *e) {
+int mt_chat_template_markers(const mt_chat_template *t, const char *bos_token,
+                             const char *eos_token, mt_json **out, mt_err *e) {
   static const char *const probes[] = {
       "[{\"role\":\"system\",\"content\":\"a\"},{\"role\":\"user\",\"content\":\"b\"}]",
-      "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":\"user\",\"content\":\"c\"}]",
+      "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\",\"content\":\"b\"},{\"role\":"
+      "\"user\",\"content\":\"c\"}]",
   };
   mt_json *list = mt_json_new_array();
   bool rendered = false;

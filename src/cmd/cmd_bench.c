@@ -246,8 +246,7 @@ int mt_cmd_bench(const mt_opt *opt) {
   if (!rc) rc = measure_bandwidth(&s, &bandwidth, &e);
   if (!rc) {
     if (s.root) own = lead(&s, bandwidth, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   return mt_session_close(&s, rc, &e);
 }

@@ -252,8 +252,7 @@ int mt_cmd_chat(const mt_opt *opt) {
       signal(SIGUSR1, SIG_IGN);
     }
     if (s.root) own = lead(&s, &t, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   mt_texts_free(&t);
   return mt_session_close(&s, rc, &e);

@@ -12,6 +12,7 @@ typedef struct output {
   mt_answer *answer;
   mt_buf text;        /* all of it */
   mt_ids ids;
+  double *logprob;    /* [ids.n] before penalties and filters, as score has it */
   mt_finish why;
   bool stream;        /* show text as it comes */
   mt_err *err;
@@ -30,6 +31,7 @@ static int on_token(void *arg, const mt_token_event *ev) {
   o->last_ns = mt_clock_ns();
   if (!o->first_ns) o->first_ns = o->last_ns;
   if (mt_ids_push(&o->ids, ev->id)) o->rc = mt_err_set(o->err, MT_ENOMEM, "no memory for the output");
+  o->logprob[ev->index] = ev->logprob;
   bool stopped = false;
   size_t from = o->text.len;
   if (!o->rc && !o->answer) o->rc = mt_texts_decode(o->t, ev->id, &o->text, o->err);
@@ -55,15 +57,16 @@ static void warn_repetition(const output *o) {
 }
 
 static mt_json *choice_json(const output *o, size_t n_prompt) {
-  mt_json *j = mt_json_new_object(), *ids = mt_json_new_array();
-  int rc = j && ids ? MT_OK : MT_ENOMEM;
-  for (size_t i = 0; !rc && i < o->ids.n; i++) rc = mt_json_append(ids, mt_json_new_int(o->ids.id[i]));
-  if (!rc) rc = mt_json_set(j, "text", mt_json_new_string(o->text.data ? o->text.data : "", o->text.len));
-  if (rc) {
-    mt_json_free(ids);
-  } else {
-    rc = mt_json_set(j, "ids", ids);
+  mt_json *j = mt_json_new_object(), *ids = mt_json_new_array(), *logprobs = mt_json_new_array();
+  int rc = j && ids && logprobs ? MT_OK : MT_ENOMEM;
+  for (size_t i = 0; !rc && i < o->ids.n; i++) {
+    rc = mt_json_append(ids, mt_json_new_int(o->ids.id[i]));
+    if (!rc) rc = mt_json_append(logprobs, mt_json_new_real(o->logprob[i]));
   }
+  if (!rc) rc = mt_json_set(j, "text", mt_json_new_string(o->text.data ? o->text.data : "", o->text.len));
+  /* No shortcut: set takes each value, also on failure. */
+  if (mt_json_set(j, "ids", ids)) rc = MT_ENOMEM;
+  if (mt_json_set(j, "logprobs", logprobs)) rc = MT_ENOMEM;
   const char *why = mt_finish_name(o->why);
   if (!rc) rc = mt_json_set(j, "finish_reason", mt_json_new_string(why, strlen(why)));
   if (!rc) rc = mt_json_set(j, "prompt_tokens", mt_json_new_int((int64_t)n_prompt));
@@ -155,6 +158,8 @@ static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t
     o[c] = (output){.t = t, .err = e, .start_ns = mt_clock_ns(), .stream = n == 1 && !mt_opt_flag(s->opt, "json")};
     if (t->tok) rc = mt_answer_new(&o[c].answer, t->tok, stop, n_stop, e);
     if (!rc) rc = mt_engine_submit(s->engine, &r, e);
+    if (!rc) o[c].logprob = mt_malloc(max_tokens, sizeof *o[c].logprob);
+    if (!rc && !o[c].logprob) rc = mt_err_set(e, MT_ENOMEM, "no memory for %zu tokens", max_tokens);
   }
   return rc;
 }
@@ -179,6 +184,7 @@ static int lead(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t n
     mt_answer_free(o[c].answer);
     mt_buf_free(&o[c].text);
     mt_ids_free(&o[c].ids);
+    free(o[c].logprob);
   }
   free(o);
   return rc;
@@ -204,8 +210,7 @@ int mt_cmd_generate(const mt_opt *opt) {
   }
   if (!rc) {
     if (s.root) own = lead(&s, &t, &prompt, n, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   mt_texts_free(&t);
   mt_ids_free(&prompt);

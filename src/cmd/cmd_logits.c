@@ -16,21 +16,21 @@ static int write_row(void *arg, size_t position, const float *logits) {
   writer *w = arg;
   (void)position;
   if (fwrite(logits, sizeof *logits, w->vocab, w->f) == w->vocab) return MT_OK;
-  return mt_err_set(w->err, MT_EIO, "%s: writing failed", w->path);
+  return mt_err_set(w->err, MT_ESYSTEM, "%s: writing failed", w->path);
 }
 
 static int lead(mt_session *s, const uint32_t *ids, size_t n, mt_err *e) {
   writer w = {.path = mt_opt_string(s->opt, "out"), .vocab = mt_model_get_config(s->model)->vocab, .err = e};
   bool to_stdout = !strcmp(w.path, "-");
   w.f = to_stdout ? stdout : fopen(w.path, "wb");
-  if (!w.f) return mt_err_set(e, MT_EIO, "%s: cannot be opened for writing", w.path);
+  if (!w.f) return mt_err_set(e, MT_ESYSTEM, "%s: cannot be opened for writing", w.path);
   mt_request r = {.ids = ids, .n_ids = n, .on_prompt = write_row, .arg = &w};
   if (mt_opt_flag(s->opt, "last")) r.prompt_from = n - 1;
   mt_sample_params_init(&r.sample);
   int rc = mt_engine_submit(s->engine, &r, e);
   if (!rc) rc = mt_engine_run(s->engine, e);
   bool closed = to_stdout ? fflush(w.f) == 0 : fclose(w.f) == 0;
-  if (!rc && !closed) rc = mt_err_set(e, MT_EIO, "%s: writing failed", w.path);
+  if (!rc && !closed) rc = mt_err_set(e, MT_ESYSTEM, "%s: writing failed", w.path);
   return rc;
 }
 
@@ -43,8 +43,7 @@ int mt_cmd_logits(const mt_opt *opt) {
   if (!rc) rc = mt_session_load(&s, MT_OK, (mt_room){.tokens = n, .seqs = 1}, &e);
   if (!rc) {
     if (s.root) own = lead(&s, ids, n, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   return mt_session_close(&s, rc, &e);
 }

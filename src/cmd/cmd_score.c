@@ -101,6 +101,7 @@ static int read_text(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e)
   if (!text) {
     name = mt_opt_string(o, "file");
     rc = mt_buf_read_file(&file, name, 1 << 30, e);
+    if (!strcmp(name, "-")) name = "standard input";
   } else if (mt_buf_puts(&file, text)) {
     rc = mt_err_set(e, MT_ENOMEM, "no memory for the text");
   }
@@ -115,11 +116,11 @@ static int read_text(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e)
 static int window_of(const mt_opt *o, size_t context, size_t n, size_t *window, size_t *stride, mt_err *e) {
   *window = mt_opt_is_set(o, "window") ? (size_t)mt_opt_int(o, "window") : context;
   if (*window > context)
-    return mt_err_set(e, MT_ERANGE, "--window %zu is more than the model's context of %zu", *window, context);
+    return mt_err_set(e, MT_EINVAL, "--window %zu is more than the model's context of %zu", *window, context);
   if (*window > n) *window = n > 2 ? n : 2;
   *stride = mt_opt_is_set(o, "stride") ? (size_t)mt_opt_int(o, "stride") : (*window + 1) / 2;
   if (*stride >= *window && n > *window)
-    return mt_err_set(e, MT_ERANGE, "--stride %zu must be less than the window of %zu", *stride, *window);
+    return mt_err_set(e, MT_EINVAL, "--stride %zu must be less than the window of %zu", *stride, *window);
   return MT_OK;
 }
 
@@ -165,8 +166,7 @@ int mt_cmd_score(const mt_opt *opt) {
   }
   if (!rc) {
     if (s.root) own = lead(&s, &t, &ids, window, stride, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   mt_texts_free(&t);
   mt_ids_free(&ids);

@@ -12,7 +12,7 @@ enum { STDIN_MAX_BYTES = 1 << 30 };
 
 static int write_out(const mt_buf *b, mt_err *e) {
   bool ok = fwrite(b->data, 1, b->len, stdout) == b->len && fflush(stdout) == 0;
-  return ok ? MT_OK : mt_err_set(e, MT_EIO, "standard output: writing failed");
+  return ok ? MT_OK : mt_err_set(e, MT_ESYSTEM, "standard output: writing failed");
 }
 
 static int read_text(mt_buf *in, mt_err *e) {

@@ -149,8 +149,7 @@ int mt_cmd_trace(const mt_opt *opt) {
   }
   if (!rc) {
     if (s.root) own = lead(&s, &t, &prompt, tokenize_ns, &e);
-    rc = mt_session_follow(&s, own ? NULL : &e);
-    if (own) rc = own;
+    rc = mt_session_follow(&s, own, &e);
   }
   mt_texts_free(&t);
   mt_ids_free(&prompt);

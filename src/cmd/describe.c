@@ -48,7 +48,7 @@ int mt_cmd_describe(void) {
   if (!rc && (describe(cpu, j) || mt_json_write(j, 0, &text)))
     rc = mt_err_set(&e, MT_ENOMEM, "no memory for JSON");
   if (!rc && (puts(text.data) < 0 || fflush(stdout)))
-    rc = mt_err_set(&e, MT_EIO, "cannot write the description");
+    rc = mt_err_set(&e, MT_ESYSTEM, "cannot write the description");
   if (rc) mt_log(MT_LOG_ERROR, "%s", e.msg);
   mt_buf_free(&text);
   mt_json_free(j);

@@ -16,7 +16,7 @@ static command_fn *const commands[MT_CMD_COUNT] = {
 static int print_help(mt_command c) {
   mt_buf text = {0};
   int rc = mt_opt_write_help(c, &text);
-  if (!rc && (fputs(text.data, stdout) < 0 || fflush(stdout))) rc = MT_EIO;
+  if (!rc && (fputs(text.data, stdout) < 0 || fflush(stdout))) rc = MT_ESYSTEM;
   mt_buf_free(&text);
   return mt_err_exit_status(rc);
 }

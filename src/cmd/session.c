@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mutirao/wire.h"
+
 enum { DEFAULT_CHUNK = 128 };
 
 static int open_team(mt_session *s, mt_err *e) {
@@ -37,41 +39,41 @@ static int open_kernels(mt_session *s, mt_err *e) {
   return rc;
 }
 
-/* What must be the same on every rank: program and bits. */
-typedef struct hello {
-  char version[32];
-  uint64_t self_test;
-  char isa[16];
-} hello;
-
-static int compare_hellos(const hello *all, int n, mt_err *e) {
-  for (int r = 1; r < n; r++) {
-    if (strcmp(all[r].version, all[0].version))
-      return mt_err_set(e, MT_EINVAL, "rank %d runs mutirao %.31s, rank 0 runs %.31s", r, all[r].version, all[0].version);
-    if (all[r].self_test != all[0].self_test)
-      return mt_err_set(e, MT_ENUMERIC, "the kernels of rank %d (%.15s) and rank 0 (%.15s) give different bits", r,
-                        all[r].isa, all[0].isa);
+/* Command and options as a hash; what may differ from machine to machine is left out. */
+static uint64_t hash_request(const mt_opt *o) {
+  static const char *const local[] = {"threads", "max-memory", "isa", "ranks", "verbose", "quiet"};
+  int command = (int)mt_opt_get_command(o);
+  uint64_t h = mt_hash64(MT_HASH_INIT, &command, sizeof command);
+  const mt_opt_row *row;
+  const char *text;
+  for (size_t i = 0; mt_opt_get_given(o, i, &row, &text); i++) {
+    bool skip = false;
+    for (size_t k = 0; k < sizeof local / sizeof local[0]; k++) skip |= !strcmp(row->name, local[k]);
+    if (skip) continue;
+    h = mt_hash64(h, row->name, strlen(row->name) + 1);
+    if (text) h = mt_hash64(h, text, strlen(text) + 1);
   }
-  return MT_OK;
+  return h;
 }
 
+/* Every rank compares itself with rank 0: program, request, bits of the kernels (case D10). Collective. */
 static int shake_hands(mt_session *s, mt_err *e) {
-  int n = mt_comm_size(s->comm);
-  if (n == 1) return MT_OK;
-  hello mine = {.version = MT_VERSION, .self_test = mt_kernels_self_test(s->kn)};
+  if (mt_comm_size(s->comm) == 1) return MT_OK;
+  mt_hello first, mine = {.kernel_hash = mt_kernels_self_test(s->kn),
+                          .config_hash = hash_request(s->opt),
+                          .threads = (uint32_t)mt_team_size(s->team)};
+  snprintf(mine.program, sizeof mine.program, "%s", MT_VERSION);
   snprintf(mine.isa, sizeof mine.isa, "%s", s->kn->isa);
-  hello *all = mt_calloc((size_t)n, sizeof *all);
-  size_t *bytes = mt_calloc(2 * (size_t)n, sizeof *bytes), *offset = bytes ? bytes + n : NULL;
-  int rc = all && bytes ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for the handshake");
+  mt_buf packed = {0};
+  int rc = s->root ? mt_wire_pack_hello(&mine, &packed, e) : MT_OK;
   rc = mt_comm_agree(s->comm, rc, e);
-  for (int r = 0; !rc && r < n; r++) {
-    bytes[r] = sizeof mine;
-    offset[r] = (size_t)r * sizeof mine;
+  if (!rc) rc = mt_comm_bcast_buf(s->comm, &packed, 0, e);
+  if (!rc) {
+    rc = mt_wire_unpack_hello(packed.data, packed.len, &first, e);
+    if (!rc) rc = mt_wire_compare_hello(&mine, &first, 0, e);
+    rc = mt_comm_agree(s->comm, rc, e);
   }
-  if (!rc) rc = mt_comm_allgatherv(s->comm, &mine, all, bytes, offset, e);
-  if (!rc) rc = compare_hellos(all, n, e);
-  free(all);
-  free(bytes);
+  mt_buf_free(&packed);
   return rc;
 }
 
@@ -80,13 +82,25 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e) {
   int rc = mt_comm_open(&s->comm, e);
   if (rc) return rc;
   s->root = mt_comm_rank(s->comm) == 0;
-  if (mt_comm_size(s->comm) > 1) mt_log_set_rank(mt_comm_rank(s->comm));
+  if (!s->root) mt_log_set_rank(mt_comm_rank(s->comm)); /* rank 0 speaks for the program */
   s->agreed = true;
   rc = open_team(s, e);
   if (!rc) rc = open_kernels(s, e);
   if (!rc && s->root) rc = mt_opt_find_model(o, &s->path, e);
   rc = mt_comm_agree(s->comm, rc, e);
   return rc ? rc : shake_hands(s, e);
+}
+
+/* No request is longer than the model's context: what is asked for beyond it is refused when it is submitted, with both
+ * counts, not here for want of memory. */
+static size_t bounded_room(const mt_session *s, mt_room room, mt_err *e) {
+  mt_weights *w = NULL;
+  mt_model_config cfg;
+  if (mt_model_open(s->path, &w, &cfg, e)) return room.tokens; /* loading will say why */
+  size_t most = room.seqs * mt_kv_blocks_for(cfg.context) * MT_KV_BLOCK;
+  mt_model_config_free(&cfg);
+  mt_weights_close(w);
+  return room.tokens < most ? room.tokens : most;
 }
 
 /* The largest cache, in tokens, with which every rank stays below rank 0's limit; at least one block. */
@@ -123,6 +137,7 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   if (!strcmp(kv, "f32")) opt.kv_type = MT_KV_F32;
   if (!strcmp(kv, "q8")) opt.kv_type = MT_KV_Q8;
   if (mt_opt_is_set(s->opt, "ctx")) opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
+  else if (s->root && room.tokens) opt.kv_tokens = bounded_room(s, room, e);
   if (s->root && !opt.kv_tokens) opt.kv_tokens = largest_room(s, &opt, e);
   uint64_t t = mt_clock_ns();
   rc = mt_model_load(&s->model, s->comm, s->team, s->path, &opt, e);
@@ -134,16 +149,26 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
 
 /* A step that fails by its numbers fails on every rank alike. Anything else is this rank's own: the others wait for it
  * in a collective, and only ending the job lets them go. */
-int mt_session_follow(mt_session *s, mt_err *e) {
-  int rc = s->root ? mt_engine_stop(s->engine, e) : mt_engine_follow(s->engine, e);
-  if (!rc || rc == MT_ENUMERIC) return rc;
-  mt_log(MT_LOG_ERROR, "%s", e->msg);
-  mt_comm_abort(s->comm, mt_err_exit_status(rc));
+int mt_session_follow(mt_session *s, int own, mt_err *e) {
+  int rc = s->root ? mt_engine_stop(s->engine, own ? NULL : e) : mt_engine_follow(s->engine, e);
+  if (own) rc = own;
+  bool alone = s->root ? rc == MT_EPEER : rc && rc != MT_ENUMERIC;
+  if (alone) {
+    mt_log(MT_LOG_ERROR, "%s", e->msg);
+    mt_comm_abort(s->comm, mt_err_exit_status(rc));
+  }
+  mt_err mine = *e; /* without "rank 0": what rank 0 refuses is nobody else's */
+  rc = mt_comm_agree(s->comm, rc, e);
+  if (own) *e = mine;
+  return rc;
 }
 
 int mt_session_close(mt_session *s, int rc, mt_err *e) {
   /* A failure that every rank has is told once. Another rank's own failure is told by that rank. */
-  if (rc && (s->root || !s->comm)) mt_log(MT_LOG_ERROR, "%s", e->msg[0] ? e->msg : mt_err_name(rc));
+  if (rc && (s->root || !s->comm)) {
+    if (!strncmp(e->msg, "rank ", 5)) mt_log_set_rank(-1); /* the message names the rank that it is about */
+    mt_log(MT_LOG_ERROR, "%s", e->msg[0] ? e->msg : mt_err_name(rc));
+  }
   mt_engine_free(s->engine);
   mt_model_free(s->model);
   mt_team_free(s->team);
@@ -155,10 +180,10 @@ int mt_session_close(mt_session *s, int rc, mt_err *e) {
 
 int mt_write_all(const char *path, const void *data, size_t n, mt_err *e) {
   FILE *f = strcmp(path, "-") ? fopen(path, "wb") : stdout;
-  if (!f) return mt_err_set(e, MT_EIO, "%s: cannot be opened for writing", path);
+  if (!f) return mt_err_set(e, MT_ESYSTEM, "%s: cannot be opened for writing", path);
   bool ok = fwrite(data, 1, n, f) == n && fflush(f) == 0;
   if (f != stdout && fclose(f)) ok = false;
-  return ok ? MT_OK : mt_err_set(e, MT_EIO, "%s: writing failed", path);
+  return ok ? MT_OK : mt_err_set(e, MT_ESYSTEM, "%s: writing failed", path);
 }
 
 int mt_print_json(mt_json *j, mt_err *e) {

@@ -32,8 +32,9 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e);
 /* Loads the model; rank 0's `room` decides. `rc` is what rank 0 found out on its own before (a bad prompt, say): if it
  * is not MT_OK, nothing is loaded and every rank gets it. Collective. */
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e);
-/* Other ranks: follow rank 0 until it stops; rank 0: stop them. Then rc, or what the others' step returned. */
-int mt_session_follow(mt_session *s, mt_err *e);
+/* Other ranks: follow rank 0 until it stops; rank 0: stop them. `own` is what rank 0 came to, with its message in e. Every
+ * rank gets the same code, so that none ends well where rank 0 failed. Collective. */
+int mt_session_follow(mt_session *s, int own, mt_err *e);
 /* Ends the session, prints e's line once where rc is not MT_OK, and returns the exit status. Collective. */
 int mt_session_close(mt_session *s, int rc, mt_err *e);
 
@@ -41,6 +42,7 @@ int mt_session_close(mt_session *s, int rc, mt_err *e);
 
 typedef struct mt_texts {
   mt_tokenizer *tok;          /* NULL where the model has none and --ids asks for none */
+  char no_tokenizer[1000];    /* why, then */
   mt_chat_template *tmpl;     /* NULL where there is none */
   const char *bos, *eos;      /* spelling of these tokens, or NULL */
   uint32_t *stop_ids;         /* [n_stop_ids] ids that end an answer */
@@ -58,7 +60,7 @@ int mt_texts_encode_chat(const mt_texts *t, const mt_json *messages, mt_ids *ids
 int mt_texts_prompt(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e);
 /* Text of one token as it stands (special ones too); without a tokenizer its number. */
 int mt_texts_decode(const mt_texts *t, uint32_t id, mt_buf *out, mt_err *e);
-/* MT_OK if the tokenizer's ids fit the model's vocabulary. */
+/* MT_OK if the tokenizer's ids fit the model's vocabulary. Warns where there is no tokenizer. */
 int mt_texts_check_vocab(const mt_texts *t, size_t vocab, mt_err *e);
 /* One {"role": …, "content": …} more. */
 int mt_texts_add_message(mt_json *messages, const char *role, const char *content, size_t len);

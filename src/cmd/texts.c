@@ -152,8 +152,8 @@ static int apply_options(mt_texts *t, const mt_opt *o, mt_err *e) {
 int mt_texts_open(mt_texts *t, const mt_opt *o, const char *path, mt_err *e) {
   *t = (mt_texts){0};
   int rc = mt_tokenizer_open(&t->tok, path, e);
-  if (rc && mt_opt_is_set(o, "ids")) {
-    mt_log(MT_LOG_WARN, "no tokenizer, so ids instead of text: %s", e ? e->msg : "");
+  if (rc && mt_opt_is_set(o, "ids") && !mt_opt_is_set(o, "stop")) {
+    snprintf(t->no_tokenizer, sizeof t->no_tokenizer, "%s", e ? e->msg : "");
     rc = open_generation_config(t, path, e);
     return rc ? rc : apply_options(t, o, e);
   }
@@ -180,6 +180,7 @@ int mt_texts_decode(const mt_texts *t, uint32_t id, mt_buf *out, mt_err *e) {
 }
 
 int mt_texts_check_vocab(const mt_texts *t, size_t vocab, mt_err *e) {
+  if (!t->tok) mt_log(MT_LOG_WARN, "no tokenizer, so ids instead of text: %s", t->no_tokenizer);
   size_t n = t->tok ? mt_tokenizer_vocab(t->tok) : 0;
   if (n <= vocab) return MT_OK;
   return mt_err_set(e, MT_EFORMAT, "the tokenizer does not fit the model: it has %zu ids, the model %zu", n, vocab);
@@ -226,6 +227,10 @@ static int chat_prompt(const mt_texts *t, const mt_opt *o, const char *text, siz
   if (!rc) rc = mt_texts_add_message(messages, "user", text, len);
   if (rc) mt_err_set(e, rc, "no memory for the messages");
   if (!rc) rc = mt_texts_encode_chat(t, messages, ids, e);
+  if (rc == MT_EINVAL && t->tmpl) { /* what the template refuses is bad input, not a wrong command line */
+    mt_err_prefix(e, rc, "chat template");
+    rc = MT_EFORMAT;
+  }
   mt_json_free(messages);
   return rc;
 }
@@ -243,6 +248,7 @@ int mt_texts_prompt(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e) 
   if (!text) {
     name = mt_opt_string(o, "prompt-file");
     rc = mt_buf_read_file(&file, name, PROMPT_MAX_BYTES, e);
+    if (!strcmp(name, "-")) name = "standard input";
     text = file.data ? file.data : "";
     len = file.len;
   }

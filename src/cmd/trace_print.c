@@ -122,7 +122,7 @@ int trace_print_step(trace_run *t, mt_err *e) {
   print_times(t);
   print_stages(t);
   if (t->step.attention) print_attention(t);
-  return fflush(stdout) ? mt_err_set(e, MT_EIO, "standard output: writing failed") : MT_OK;
+  return fflush(stdout) ? mt_err_set(e, MT_ESYSTEM, "standard output: writing failed") : MT_OK;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------------------------------------ */

@@ -117,6 +117,7 @@ int mt_comm_agree(mt_comm *c, int code, mt_err *e) {
   if (rc || !k->verdict.code) return rc;
   rc = k->verdict.code;
   const char *msg = k->verdict.msg[0] ? k->verdict.msg : mt_err_name(rc);
+  if (!strncmp(msg, "rank ", 5)) return mt_err_set(e, rc, "%s", msg); /* agreed upon before */
   return mt_err_set(e, rc, "rank %d on %s: %s", (int)k->verdict.rank,
                     c->peer[k->verdict.rank].host, msg);
 }

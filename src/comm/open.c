@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "comm_impl.h"
@@ -54,10 +55,18 @@ static int check_slurm(mt_err *e) {
                     tasks);
 }
 
-/* Before MPI_Init: settings of Open MPI that the user has not made. In containers the kernel often
- * refuses to read another process's memory, and /dev/shm may be too small. */
+/* True if this process may read another's memory; filters of system calls, which containers have,
+ * refuse even its own. */
+static bool may_read_processes(void) {
+  char from = 1, to = 0;
+  struct iovec local = {&to, 1}, remote = {&from, 1};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+/* Before MPI_Init: settings of Open MPI that the user has not made. In containers the kernel may
+ * refuse to read another process's memory, and /dev/shm may be too small. */
 static void prepare_environment(void) {
-  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+  if (!may_read_processes()) setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   struct statvfs v;
   long ranks = mt_comm_env("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
   if (statvfs("/dev/shm", &v)) return;
@@ -76,7 +85,7 @@ static int start_mpi(mt_comm *c, mt_err *e) {
   if (done) return mt_err_set(e, MT_EINVAL, "MPI is open already");
   prepare_environment();
   if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
-    return mt_err_set(e, MT_EIO, "MPI did not start");
+    return mt_err_set(e, MT_ESYSTEM, "MPI did not start");
   c->mpi = true;
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_size(MPI_COMM_WORLD, &c->size);
@@ -186,6 +195,7 @@ void mt_comm_close(mt_comm *c) {
   free(c->notes);
   free(c->request);
   free(c->request_peer);
+  free(c->request_done);
   free(c);
 }
 

@@ -1,5 +1,6 @@
 /* MPI messages. Only point-to-point ones, so that we always know whom we wait for, and choose how to
  * wait. A pair's messages are matched by their order. */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,15 @@
 
 #include "comm_impl.h"
 
-enum { TAG = 7, NAP_LEAST_NS = 50 * 1000, NAP_MOST_NS = 3 * 1000 * 1000, NAPS_PER_WAIT = 20 };
+enum {
+  TAG = 7,
+  NAP_LEAST_NS = 50 * 1000,
+  NAP_MOST_NS = 3 * 1000 * 1000,
+  NAPS_PER_WAIT = 20,
+  SMALL_BYTES = 64 << 10,
+  STALLED_NS = 1000 * 1000 * 1000,
+  NAP_STALLED_NS = 200 * 1000,
+};
 
 static int mpi_fault(mt_comm *c, int code, int peer) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -25,7 +34,9 @@ static int room(mt_comm *c) {
   if (q) c->request = q;
   int *p = mt_realloc(c->request_peer, (size_t)cap, sizeof *p);
   if (p) c->request_peer = p;
-  if (!q || !p) return mt_err_set(&c->fault, MT_ENOMEM, "no memory for messages in %s", c->what);
+  int *d = mt_realloc(c->request_done, (size_t)cap, sizeof *d);
+  if (d) c->request_done = d;
+  if (!q || !p || !d) return mt_err_set(&c->fault, MT_ENOMEM, "no memory for messages in %s", c->what);
   c->cap_requests = cap;
   return MT_OK;
 }
@@ -40,6 +51,7 @@ static int start(mt_comm *c, bool send, char *buf, size_t bytes, int peer) {
                  : MPI_Irecv(buf + at, n, MPI_BYTE, peer, TAG, MPI_COMM_WORLD, q);
     if (m != MPI_SUCCESS) return mpi_fault(c, m, peer);
     c->request_peer[c->n_requests++] = peer;
+    c->request_bytes += (size_t)n;
     at += (size_t)n;
   }
   return MT_OK;
@@ -60,35 +72,53 @@ static int missing_peer(const mt_comm *c, int i) {
   return -1;
 }
 
-/* MPI cannot sleep until a message comes; so the longer we have waited, the longer the naps. */
-static void nap(uint64_t waited_ns) {
-  uint64_t ns = waited_ns / NAPS_PER_WAIT;
+/* MPI cannot sleep until a message comes; so the longer we have waited, the longer the naps. While
+ * much is under way there are none, since messages move only when MPI is called; unless for long no
+ * part of it has come, because a rank is late. */
+static void nap(const mt_comm *c, uint64_t waited_ns) {
+  uint64_t ns = waited_ns / NAPS_PER_WAIT, most = NAP_MOST_NS;
+  if (c->request_bytes > SMALL_BYTES) {
+    if (waited_ns < STALLED_NS) {
+      sched_yield();
+      return;
+    }
+    most = NAP_STALLED_NS;
+  }
   if (ns < NAP_LEAST_NS) ns = NAP_LEAST_NS;
-  if (ns > NAP_MOST_NS) ns = NAP_MOST_NS;
+  if (ns > most) ns = most;
   struct timespec t = {.tv_nsec = (long)ns};
   nanosleep(&t, NULL);
 }
 
+/* *some: a message has come or gone; *all: none is under way any more. */
+static int test(mt_comm *c, bool *some, bool *all) {
+  int n = 0;
+  *some = false;
+  int m = MPI_Testsome(c->n_requests, c->request, &n, c->request_done, MPI_STATUSES_IGNORE);
+  if (m != MPI_SUCCESS) return mpi_fault(c, m, missing_peer(c, 0));
+  *all = n == MPI_UNDEFINED;
+  *some = n != MPI_UNDEFINED && n > 0;
+  return MT_OK;
+}
+
 int mt_p2p_wait(mt_comm *c, bool idle) {
-  if (!c->n_requests) return MT_OK;
   mt_wait w = mt_wait_begin(c, idle);
+  bool some, all = c->n_requests == 0;
   int rc = MT_OK;
-  for (;;) {
-    /* Twice, because a test that fails moves messages only afterwards, and a nap may follow. */
-    int done = 0, m = MPI_Testall(c->n_requests, c->request, &done, MPI_STATUSES_IGNORE);
-    if (m == MPI_SUCCESS && !done)
-      m = MPI_Testall(c->n_requests, c->request, &done, MPI_STATUSES_IGNORE);
-    if (m != MPI_SUCCESS) {
-      rc = mpi_fault(c, m, missing_peer(c, 0));
-      break;
-    }
-    if (done) break;
+  while (!all) {
+    /* Again where nothing came, because a test moves messages only after it has looked. */
+    rc = test(c, &some, &all);
+    if (!rc && !some && !all) rc = test(c, &some, &all);
+    if (rc) break;
+    if (some) w = mt_wait_begin(c, idle);
+    if (some || all) continue;
     rc = mt_wait_turn(c, &w, missing_peer);
     if (rc < 0) break;
-    if (rc) nap(mt_clock_ns() - w.start_ns);
+    if (rc) nap(c, mt_clock_ns() - w.start_ns);
     rc = MT_OK;
   }
   c->n_requests = 0;
+  c->request_bytes = 0;
   return rc;
 }
 

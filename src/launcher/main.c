@@ -21,7 +21,7 @@ static int print_help(const mt_opt *o, mt_err *e) {
   if (rc)
     mt_err_set(e, rc, "no memory for the help text");
   else if (fputs(text.data, stdout) < 0 || fflush(stdout))
-    rc = mt_err_set(e, MT_EIO, "cannot write the help text");
+    rc = mt_err_set(e, MT_ESYSTEM, "cannot write the help text");
   mt_buf_free(&text);
   return rc;
 }

@@ -15,10 +15,10 @@ int mt_launcher_find_rank(char path[4096], mt_err *e) {
   char exe[4000];
   ssize_t len = readlink("/proc/self/exe", exe, sizeof exe - 1);
   if (len < 0)
-    return mt_err_set(e, MT_EIO, "cannot find this program's own path: %s", strerror(errno));
+    return mt_err_set(e, MT_ESYSTEM, "cannot find this program's own path: %s", strerror(errno));
   exe[len] = 0;
   snprintf(path, 4096, "%s/mutirao-rank", dirname(exe));
-  if (access(path, X_OK)) return mt_err_set(e, MT_EIO, "%s: %s", path, strerror(errno));
+  if (access(path, X_OK)) return mt_err_set(e, MT_ESYSTEM, "%s: %s", path, strerror(errno));
   return MT_OK;
 }
 
@@ -26,7 +26,7 @@ int mt_launcher_find_rank(char path[4096], mt_err *e) {
  * error. */
 static int ask_rank(const char *rank_path, mt_buf *out, mt_err *e) {
   int fd[2], status = 0;
-  if (pipe(fd)) return mt_err_set(e, MT_EIO, "cannot make a pipe: %s", strerror(errno));
+  if (pipe(fd)) return mt_err_set(e, MT_ESYSTEM, "cannot make a pipe: %s", strerror(errno));
   pid_t pid = fork();
   if (pid == 0) {
     dup2(fd[1], STDOUT_FILENO);
@@ -36,7 +36,8 @@ static int ask_rank(const char *rank_path, mt_buf *out, mt_err *e) {
     _exit(127);
   }
   close(fd[1]);
-  int rc = pid < 0 ? mt_err_set(e, MT_EIO, "cannot start a process: %s", strerror(errno)) : MT_OK;
+  int rc =
+      pid < 0 ? mt_err_set(e, MT_ESYSTEM, "cannot start a process: %s", strerror(errno)) : MT_OK;
   for (char chunk[4096]; !rc;) {
     ssize_t n = read(fd[0], chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;
@@ -46,7 +47,7 @@ static int ask_rank(const char *rank_path, mt_buf *out, mt_err *e) {
   close(fd[0]);
   while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
   if (rc) return rc;
-  if (status || !out->len) return mt_err_set(e, MT_EIO, "%s --describe failed", rank_path);
+  if (status || !out->len) return mt_err_set(e, MT_ESYSTEM, "%s --describe failed", rank_path);
   return MT_OK;
 }
 
@@ -113,13 +114,13 @@ static int starter_args(const mt_opt *o, const char *via, int ranks, mt_args *ou
 static int become(char *const *argv, mt_err *e) {
   fflush(NULL);
   execvp(argv[0], argv);
-  return mt_err_set(e, MT_EIO, "cannot start %s: %s", argv[0], strerror(errno));
+  return mt_err_set(e, MT_ESYSTEM, "cannot start %s: %s", argv[0], strerror(errno));
 }
 
 static int close_stdin(mt_err *e) {
   int fd = open("/dev/null", O_RDONLY);
   if (fd < 0 || dup2(fd, STDIN_FILENO) < 0)
-    return mt_err_set(e, MT_EIO, "/dev/null: %s", strerror(errno));
+    return mt_err_set(e, MT_ESYSTEM, "/dev/null: %s", strerror(errno));
   if (fd != STDIN_FILENO) close(fd);
   return MT_OK;
 }
@@ -137,14 +138,20 @@ static int start_many(const mt_opt *o, const char *via, int ranks, const char *r
   if (hostfile && access(hostfile, R_OK))
     return mt_err_set(e, MT_EIO, "%s: %s", hostfile, strerror(errno));
   if (!mt_launcher_in_path(via))
-    return mt_err_set(e, MT_EIO, "%s is not in PATH, and more than one rank needs it%s", via,
+    return mt_err_set(e, MT_ESYSTEM, "%s is not in PATH, and more than one rank needs it%s", via,
                       !strcmp(via, "mpirun") ? " (Debian: apt-get install openmpi-bin)" : "");
   if (!reads_stdin(o)) rc = close_stdin(e);
   if (!rc) rc = starter_args(o, via, ranks, &args, e);
   if (!rc) rc = mt_launcher_rank_args(o, rank_path, &args, e);
   if (!rc) {
     mt_launcher_set_mpi_env(!hostfile && !strcmp(via, "mpirun"));
-    rc = become(args.v, e);
+    if (mt_opt_get_command(o) == MT_CMD_CHAT) {
+      int status;
+      rc = mt_launcher_converse(args.v, &status, e);
+      if (!rc) exit(status);
+    } else {
+      rc = become(args.v, e);
+    }
   }
   mt_args_free(&args);
   return rc;

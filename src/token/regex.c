@@ -8,7 +8,7 @@
 #include "internal.h"
 
 /* A pattern from a file may backtrack without end: beyond this many steps within one match it is an error. */
-enum { MATCH_LIMIT = 400000000, JIT_STACK_BYTES = 1 << 20, JIT_STACK_START = 32 << 10 };
+enum { MATCH_LIMIT = 100000000, JIT_STACK_BYTES = 1 << 20, JIT_STACK_START = 32 << 10 };
 
 struct mt_regex {
   pcre2_code *code;

@@ -4,7 +4,7 @@
 
 static const int all_codes[] = {MT_OK,      MT_EINVAL,       MT_ENOMEM,   MT_EIO,
                                 MT_EFORMAT, MT_EUNSUPPORTED, MT_ERANGE,   MT_ENUMERIC,
-                                MT_EPEER,   MT_ELIMIT,       MT_ECANCELED};
+                                MT_EPEER,   MT_ELIMIT,       MT_ECANCELED, MT_ESYSTEM};
 enum { N_CODES = sizeof all_codes / sizeof all_codes[0] };
 
 static void test_names(void) {
@@ -56,8 +56,9 @@ static void test_exit_status(void) {
   CU_ASSERT(mt_err_exit_status(MT_EINVAL) == 2);
   CU_ASSERT(mt_err_exit_status(MT_EFORMAT) == 3);
   CU_ASSERT(mt_err_exit_status(MT_EUNSUPPORTED) == 3);
-  const int failed[] = {MT_ENOMEM, MT_EIO,    MT_ERANGE,   MT_ENUMERIC,
-                        MT_EPEER,  MT_ELIMIT, MT_ECANCELED};
+  CU_ASSERT(mt_err_exit_status(MT_EIO) == 3);
+  const int failed[] = {MT_ENOMEM, MT_ERANGE,    MT_ENUMERIC, MT_EPEER,
+                        MT_ELIMIT, MT_ECANCELED, MT_ESYSTEM};
   for (size_t i = 0; i < sizeof failed / sizeof failed[0]; i++)
     CU_ASSERT(mt_err_exit_status(failed[i]) == 1);
 }

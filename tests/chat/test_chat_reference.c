@@ -1,11 +1,13 @@
-/* Every conversation through every reference template: the prompt byte for byte, refusals with the template's own words,
- * and the origin of every byte. */
+/* Every conversation through every reference template: the prompt byte for byte, refusals with the
+ * template's own words, and the origin of every byte. */
 #include "chat_test.h"
 
 static mt_chat_input input_of(const mt_json *root, const char *name, const mt_json *conv) {
   const mt_json *meta = mt_json_get(mt_json_get(root, "templates"), name);
-  mt_chat_input in = {.messages = mt_json_get(conv, "messages"), .tools = mt_json_get(conv, "tools"),
-                      .kwargs = mt_json_get(conv, "kwargs"), .local_time = &chat_clock};
+  mt_chat_input in = {.messages = mt_json_get(conv, "messages"),
+                      .tools = mt_json_get(conv, "tools"),
+                      .kwargs = mt_json_get(conv, "kwargs"),
+                      .local_time = &chat_clock};
   mt_json_bool(mt_json_get(conv, "add_generation_prompt"), &in.add_generation_prompt);
   in.bos_token = mt_json_string(mt_json_get(meta, "bos_token"), NULL);
   in.eos_token = mt_json_string(mt_json_get(meta, "eos_token"), NULL);
@@ -32,7 +34,9 @@ static void check_case(const char *dir, const mt_json *root, const mt_json *c) {
     const char *message = strstr(text, ": ") + 2;
     ok = rc == MT_EINVAL && !strncmp(e.msg, message, strlen(message));
   }
-  if (!ok) printf("%s/%s: rc %d %s\n--- got\n%s\n--- want\n%s\n", name, id, rc, e.msg, out.bytes.data ? out.bytes.data : "", want ? want : "(error)");
+  if (!ok)
+    printf("%s/%s: rc %d %s\n--- got\n%s\n--- want\n%s\n", name, id, rc, e.msg,
+           out.bytes.data ? out.bytes.data : "", want ? want : "(error)");
   CU_ASSERT(ok);
   mt_text_free(&out);
   mt_chat_template_free(t);
@@ -56,8 +60,11 @@ static void test_own(void) {
 
 static void test_reference(void) {
   const char *dir = chat_reference_dir();
-  if (dir) check_dir(dir, 90);
-  else CU_PASS("skipped");
+  if (dir)
+    check_dir(dir, 90);
+  else
+    CU_PASS("skipped");
 }
 
-MT_TEST_MAIN("chat_reference", {"templates in the repository", test_own}, {"all reference templates", test_reference})
+MT_TEST_MAIN("chat_reference", {"templates in the repository", test_own},
+             {"all reference templates", test_reference})

@@ -1,5 +1,5 @@
-/* What is refused, when, and in which words: unsupported constructs and bad syntax at compile time with name and line,
- * runtime errors with the line, and hostile templates by the sandbox. */
+/* What is refused, when, and in which words: unsupported constructs and bad syntax at compile time
+ * with name and line, runtime errors with the line, and hostile templates by the sandbox. */
 #include "chat_test.h"
 
 typedef struct refusal {
@@ -8,7 +8,7 @@ typedef struct refusal {
   const char *message;
 } refusal;
 
-/* ---- compile time ------------------------------------------------------------------------------------------------------- */
+/* ---- compile time -------------------------------------------------------------------------- */
 
 static void expect_compile(const refusal *c) {
   mt_chat_template *t = NULL;
@@ -22,31 +22,40 @@ static void expect_compile(const refusal *c) {
 
 static void test_unsupported(void) {
   static const refusal cases[] = {
-      {"a\n{% include 'b' %}", MT_EUNSUPPORTED, "x.jinja:2: the statement 'include' is not supported"},
+      {"a\n{% include 'b' %}", MT_EUNSUPPORTED,
+       "x.jinja:2: the statement 'include' is not supported"},
       {"{% extends 'b' %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'extends'"},
       {"{% import 'b' as c %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'import'"},
       {"{% from 'b' import c %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'from'"},
       {"{% block a %}{% endblock %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'block'"},
-      {"{% autoescape true %}{% endautoescape %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'autoescape'"},
+      {"{% autoescape true %}{% endautoescape %}", MT_EUNSUPPORTED,
+       "x.jinja:1: the statement 'autoescape'"},
       {"{% do x.append(1) %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'do'"},
       {"{% trans %}a{% endtrans %}", MT_EUNSUPPORTED, "x.jinja:1: the statement 'trans'"},
-      {"{% if false %}\n\n{{ x | frobnicate }}{% endif %}", MT_EUNSUPPORTED, "x.jinja:3: the filter 'frobnicate' is not"},
+      {"{% if false %}\n\n{{ x | frobnicate }}{% endif %}", MT_EUNSUPPORTED,
+       "x.jinja:3: the filter 'frobnicate' is not"},
       {"{{ x | random }}", MT_EUNSUPPORTED, "x.jinja:1: the filter 'random'"},
       {"{{ x | groupby('a') }}", MT_EUNSUPPORTED, "x.jinja:1: the filter 'groupby'"},
-      {"{{ x is odd and y is weird }}", MT_EUNSUPPORTED, "x.jinja:1: the test 'weird' is not supported"},
+      {"{{ x is odd and y is weird }}", MT_EUNSUPPORTED,
+       "x.jinja:1: the test 'weird' is not supported"},
       {"{{ x | select('weird') }}", MT_EUNSUPPORTED, "x.jinja:1: the test 'weird'"},
       {"{{ x | selectattr('a', 'weird') }}", MT_EUNSUPPORTED, "x.jinja:1: the test 'weird'"},
       {"{{ x | map('weird') }}", MT_EUNSUPPORTED, "x.jinja:1: the filter 'weird'"},
       {"\n{{ lipsum() }}", MT_EUNSUPPORTED, "x.jinja:2: the function 'lipsum' is not supported"},
       {"{{ super() }}", MT_EUNSUPPORTED, "x.jinja:1: the function 'super'"},
-      {"{% set m = [] %}{{ m.append(1) }}", MT_EUNSUPPORTED, "x.jinja:1: the method 'append' is not supported"},
+      {"{% set m = [] %}{{ m.append(1) }}", MT_EUNSUPPORTED,
+       "x.jinja:1: the method 'append' is not supported"},
       {"{{ x.encode('utf8') }}", MT_EUNSUPPORTED, "x.jinja:1: the method 'encode'"},
       {"{{ ''.__class__.mro() }}", MT_EUNSUPPORTED, "x.jinja:1: the method 'mro'"},
-      {"{{ x | tojson(default=1) }}", MT_EUNSUPPORTED, "x.jinja:1: filter 'tojson': the argument 'default' is not"},
-      {"{{ x | upper(1) }}", MT_EUNSUPPORTED, "x.jinja:1: filter 'upper' takes not more than 0 arguments"},
-      {"{{ x | replace('a') }}", MT_EINVAL, "x.jinja:1: filter 'replace' needs the argument 'new'"},
-      {"{{ range() }}", MT_EINVAL, "x.jinja:1: function 'range' needs the argument 'start'"},
-      {"{{ x is divisibleby }}", MT_EINVAL, "x.jinja:1: test 'divisibleby' needs the argument 'num'"},
+      {"{{ x | tojson(default=1) }}", MT_EUNSUPPORTED,
+       "x.jinja:1: filter 'tojson': the argument 'default' is not"},
+      {"{{ x | upper(1) }}", MT_EUNSUPPORTED,
+       "x.jinja:1: filter 'upper' takes not more than 0 arguments"},
+      {"{{ x | replace('a') }}", MT_EFORMAT,
+       "x.jinja:1: filter 'replace' needs the argument 'new'"},
+      {"{{ range() }}", MT_EFORMAT, "x.jinja:1: function 'range' needs the argument 'start'"},
+      {"{{ x is divisibleby }}", MT_EFORMAT,
+       "x.jinja:1: test 'divisibleby' needs the argument 'num'"},
       {"{{ '\\N{BULLET}' }}", MT_EUNSUPPORTED, "x.jinja:1: the escape \\N"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) expect_compile(&cases[i]);
@@ -62,9 +71,11 @@ static void test_syntax(void) {
       {"{% raw %}x", MT_EFORMAT, "x.jinja:1: a {% raw %} block has no end"},
       {"a\n{% if x %}\nb", MT_EFORMAT, "x.jinja:2: the block that starts here has no endif"},
       {"{% for x in y %}", MT_EFORMAT, "x.jinja:1: the block that starts here has no endfor"},
-      {"{% if x %}{% else %}{% elif y %}{% endif %}", MT_EFORMAT, "x.jinja:1: this belongs to no open if, at elif"},
+      {"{% if x %}{% else %}{% elif y %}{% endif %}", MT_EFORMAT,
+       "x.jinja:1: this belongs to no open if, at elif"},
       {"{% endif %}", MT_EFORMAT, "x.jinja:1: this ends nothing that is open, at endif"},
-      {"{% if x %}{% endfor %}", MT_EFORMAT, "x.jinja:1: this ends nothing that is open, at endfor"},
+      {"{% if x %}{% endfor %}", MT_EFORMAT,
+       "x.jinja:1: this ends nothing that is open, at endfor"},
       {"{% %}", MT_EFORMAT, "x.jinja:1: expected a statement"},
       {"{% 5 %}", MT_EFORMAT, "x.jinja:1: expected a statement, at 5"},
       {"{{ 'abc }}", MT_EFORMAT, "x.jinja:1: a string has no end"},
@@ -83,7 +94,8 @@ static void test_syntax(void) {
       {"{% macro m(a=1, b) %}{% endmacro %}", MT_EFORMAT, "x.jinja:1: a parameter without default"},
       {"{% call 5 %}{% endcall %}", MT_EFORMAT, "x.jinja:1: a call block needs a call"},
       {"{% break %}", MT_EFORMAT, "x.jinja:1: break or continue outside a loop"},
-      {"{% for x in y %}{% macro m() %}{% continue %}{% endmacro %}{% endfor %}", MT_EFORMAT, "x.jinja:1: break or"},
+      {"{% for x in y %}{% macro m() %}{% continue %}{% endmacro %}{% endfor %}", MT_EFORMAT,
+       "x.jinja:1: break or"},
       {"{{ x is defined is none }}", MT_EFORMAT, "x.jinja:1: tests cannot be chained"},
       {"{{ 99999999999999999999 }}", MT_EFORMAT, "x.jinja:1: a number is too large"},
       {"{{ 012 }}", MT_EFORMAT, "x.jinja:1: a decimal number starts with 0"},
@@ -108,31 +120,36 @@ static void test_prefixes(void) {
       mt_chat_template *t = NULL;
       mt_err e = {0};
       int rc = mt_chat_template_compile(&t, b.data, n, "x", &e);
-      CU_ASSERT(rc == MT_OK || (rc == MT_EFORMAT && !strncmp(e.msg, "x:", 2)) || rc == MT_EUNSUPPORTED);
+      CU_ASSERT(rc == MT_OK || (rc == MT_EFORMAT && !strncmp(e.msg, "x:", 2)) ||
+                rc == MT_EUNSUPPORTED);
       mt_chat_template_free(t);
     }
     mt_buf_free(&b);
   }
 }
 
-/* ---- runtime -------------------------------------------------------------------------------------------------------------- */
+/* ---- runtime ------------------------------------------------------------------------------- */
 
 static void expect_render(const refusal *c, const mt_chat_input *in) {
   mt_text out = {0};
   mt_err e = {0};
   int rc = chat_render_source(c->source, in, &out, &e);
-  bool ok = rc == c->code && !strncmp(e.msg, c->message, strlen(c->message)) && !out.bytes.len && !out.n_spans;
-  if (!ok) printf("\n%.200s\n  got  %d %s\n  want %d %s\n", c->source, rc, e.msg, c->code, c->message);
+  bool ok = rc == c->code && !strncmp(e.msg, c->message, strlen(c->message)) && !out.bytes.len &&
+            !out.n_spans;
+  if (!ok)
+    printf("\n%.200s\n  got  %d %s\n  want %d %s\n", c->source, rc, e.msg, c->code, c->message);
   CU_ASSERT(ok);
   mt_text_free(&out);
 }
 
 static void test_runtime(void) {
   static const refusal cases[] = {
-      {"{{ raise_exception('System role not supported') }}", MT_EINVAL, "System role not supported"},
+      {"{{ raise_exception('System role not supported') }}", MT_EINVAL,
+       "System role not supported"},
       {"x\n{{ messages[0].role }}", MT_EINVAL, "t:2: list has no element 0"},
       {"{{ a.b }}", MT_EINVAL, "t:1: 'a' is undefined"},
-      {"\n\n{% set n = 'x' + 1 %}", MT_EINVAL, "t:3: can only concatenate str to str, not str and int"},
+      {"\n\n{% set n = 'x' + 1 %}", MT_EINVAL,
+       "t:3: can only concatenate str to str, not str and int"},
       {"{{ 9223372036854775807 + 1 }}", MT_EINVAL, "t:1: an integer exceeds 64 bits"},
       {"{{ 9223372036854775807 * -2 }}", MT_EINVAL, "t:1: an integer exceeds 64 bits"},
       {"{{ (-9223372036854775807 - 1) // -1 }}", MT_EINVAL, "t:1: an integer exceeds 64 bits"},
@@ -145,10 +162,12 @@ static void test_runtime(void) {
       {"{{ '%9999999s' % 'a' }}", MT_EINVAL, "t:1: a format asks for a width"},
       {"{{ '{:9999999}'.format('a') }}", MT_EINVAL, "t:1: a format asks for a width"},
       {"{{ '{0.a.b' .format(1) }}", MT_EINVAL, "t:1: format: a field is not closed"},
-      {"{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}", MT_EINVAL, "t:1: a namespace cannot be printed"},
+      {"{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}", MT_EINVAL,
+       "t:1: a namespace cannot be printed"},
       {"{% for a, b in [1] %}{% endfor %}", MT_EINVAL, "t:1: int is not iterable"},
       {"{{ [1, 2, 3][::0] }}", MT_EINVAL, "t:1: slice step cannot be zero"},
-      {"{{ undefined_fn() if undefined_fn is not defined }}", MT_EINVAL, "t:1: 'undefined_fn' is undefined"},
+      {"{{ undefined_fn() if undefined_fn is not defined }}", MT_EINVAL,
+       "t:1: 'undefined_fn' is undefined"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) expect_render(&cases[i], NULL);
 }
@@ -173,27 +192,47 @@ static void test_reserved_kwargs(void) {
   mt_json_free(j);
 }
 
-/* ---- sandbox --------------------------------------------------------------------------------------------------------------- */
+/* ---- sandbox ------------------------------------------------------------------------------- */
 
 static void test_hostile(void) {
   static const refusal cases[] = {
       {"{% for i in range(1000000000000) %}{% endfor %}", MT_ELIMIT, "t:1: the template"},
-      {"{{ range(-9223372036854775807, 9223372036854775807) | length }}", MT_ELIMIT, "t:1: the template"},
+      {"{{ range(-9223372036854775807, 9223372036854775807) | length }}", MT_ELIMIT,
+       "t:1: the template"},
       {"{{ 'a' * 1000000000000 }}", MT_ELIMIT, "t:1: the template"},
       {"{{ [0] * 1000000000000 }}", MT_ELIMIT, "t:1: the template"},
-      {"{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}", MT_ELIMIT, "t:1:"},
-      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}", MT_ELIMIT, "t:1:"},
-      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}", MT_ELIMIT, "t:1:"},
-      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}"
-       "{% set ms = namespace(x=[1]) %}{% for i in range(60) %}{% set ms.x = [ms.x, ms.x] %}{% endfor %}{{ ms.x == ns.x }}", MT_ELIMIT, "t:1:"},
-      {"{% set ns = namespace(x=[]) %}{% for i in range(9000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}", MT_ELIMIT, "t:1:"},
-      {"{% set ns = namespace(x=[]) %}{% for i in range(9000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x | tojson }}", MT_ELIMIT, "t:1:"},
+      {"{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
+       "endfor %}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% "
+       "endfor %}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% "
+       "endfor %}{{ ns.x }}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% "
+       "endfor %}"
+       "{% set ms = namespace(x=[1]) %}{% for i in range(60) %}{% set ms.x = [ms.x, ms.x] %}{% "
+       "endfor %}{{ ms.x == ns.x }}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set ns = namespace(x=[]) %}{% for i in range(9000) %}{% set ns.x = [ns.x] %}{% endfor "
+       "%}{{ ns.x }}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set ns = namespace(x=[]) %}{% for i in range(9000) %}{% set ns.x = [ns.x] %}{% endfor "
+       "%}{{ ns.x | tojson }}",
+       MT_ELIMIT, "t:1:"},
       {"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", MT_ELIMIT, "t:1: macro calls recurse"},
-      {"{% macro m() %}{% if caller %}{% endif %}{% call m() %}{% endcall %}{% endmacro %}{{ m() }}", MT_ELIMIT, "t:1: macro calls recurse"},
-      {"{% macro a(n) %}{{ b(n) }}{% endmacro %}{% macro b(n) %}{{ a(n) }}{% endmacro %}{{ a(1) }}", MT_ELIMIT, "t:1: macro"},
+      {"{% macro m() %}{% if caller %}{% endif %}{% call m() %}{% endcall %}{% endmacro %}{{ m() "
+       "}}",
+       MT_ELIMIT, "t:1: macro calls recurse"},
+      {"{% macro a(n) %}{{ b(n) }}{% endmacro %}{% macro b(n) %}{{ a(n) }}{% endmacro %}{{ a(1) }}",
+       MT_ELIMIT, "t:1: macro"},
       {"{% macro m(x=m()) %}{% endmacro %}{{ m() }}", MT_ELIMIT, "t:1: "},
-      {"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", MT_ELIMIT, "t:1: a loop recurses"},
-      {"{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor %}{% endfor %}{% endfor %}", MT_ELIMIT, "t:1:"},
+      {"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", MT_ELIMIT,
+       "t:1: a loop recurses"},
+      {"{% for a in range(9999) %}{% for b in range(9999) %}{% for c in range(9999) %}{% endfor "
+       "%}{% endfor %}{% endfor %}",
+       MT_ELIMIT, "t:1:"},
       {"{{ 'x'.center(999999999999) }}", MT_ELIMIT, "t:1:"},
       {"{{ 'x'.zfill(999999999999) }}", MT_ELIMIT, "t:1:"},
       {"{{ 'x' | indent(999999999999) }}", MT_ELIMIT, "t:1:"},
@@ -202,17 +241,26 @@ static void test_hostile(void) {
       {"{{ [1] | slice(999999999999, 0) | list }}", MT_ELIMIT, "t:1:"},
       {"{{ ('a' * 1000000).replace('', 'b' * 1000000) }}", MT_ELIMIT, "t:1:"},
       {"{{ (['a' * 1000000] * 100000) | join(',') }}", MT_ELIMIT, "t:1:"},
-      {"{% set a = 'a' * 9000000 %}{% for i in range(99999) %}{% if a.rfind('b' ~ a) %}{% endif %}{{ a.find('aab') }}{% endfor %}", MT_ELIMIT, "t:1:"},
-      {"{% set a = 'a' * 5000000 %}{{ a.count(a[:2000000] ~ 'b') }}{% for i in range(99999) %}{{ a.split('b') | length }}{% endfor %}", MT_ELIMIT, "t:1:"},
-      {"{% set a = 'a' * 3000000 %}{{ a.rfind(a[:1000000] ~ 'b' ~ a[:1000000]) }}", MT_ELIMIT, "t:1:"},
+      {"{% set a = 'a' * 9000000 %}{% for i in range(99999) %}{% if a.rfind('b' ~ a) %}{% endif "
+       "%}{{ a.find('aab') }}{% endfor %}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set a = 'a' * 5000000 %}{{ a.count(a[:2000000] ~ 'b') }}{% for i in range(99999) %}{{ "
+       "a.split('b') | length }}{% endfor %}",
+       MT_ELIMIT, "t:1:"},
+      {"{% set a = 'a' * 3000000 %}{{ a.rfind(a[:1000000] ~ 'b' ~ a[:1000000]) }}", MT_ELIMIT,
+       "t:1:"},
       {"{% for i in range(9999999) %}{{ 1e308 % 5e-324 }}{% endfor %}", MT_ELIMIT, "t:1:"},
-      {"{% for i in range(9999999) %}{{ (range(9999) | list) == (range(9999) | list) }}{% endfor %}", MT_ELIMIT, "t:1:"},
-      {"{% for i in range(9999999) %}{{ range(9999) | sort | unique | list | length }}{% endfor %}", MT_ELIMIT, "t:1:"},
+      {"{% for i in range(9999999) %}{{ (range(9999) | list) == (range(9999) | list) }}{% endfor "
+       "%}",
+       MT_ELIMIT, "t:1:"},
+      {"{% for i in range(9999999) %}{{ range(9999) | sort | unique | list | length }}{% endfor %}",
+       MT_ELIMIT, "t:1:"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) expect_render(&cases[i], NULL);
 }
 
-static char *repeat(const char *head, const char *piece, size_t n, const char *middle, const char *tail_piece) {
+static char *repeat(const char *head, const char *piece, size_t n, const char *middle,
+                    const char *tail_piece) {
   mt_buf b = {0};
   mt_buf_puts(&b, head);
   for (size_t i = 0; i < n; i++) mt_buf_puts(&b, piece);
@@ -225,13 +273,20 @@ static void test_deep_sources(void) {
   static const struct {
     const char *head, *piece, *middle, *tail;
   } cases[] = {
-      {"{{ ", "(", "1 }}", ""},          {"{{ ", "[", "1 }}", ""},
-      {"{{ ", "{'a':", "1 }}", ""},      {"{{ ", "-", "1 }}", ""},
-      {"{{ ", "not ", "1 }}", ""},       {"{{ 1", "+1", " }}", ""},
-      {"{{ 1", "|abs", " }}", ""},       {"{{ 1", " if 1 else 1", " }}", ""},
-      {"{{ a", ".a", " }}", ""},         {"{{ a", "[0]", " }}", ""},
-      {"{{ a", "()", " }}", ""},         {"{{ 1", " and 1", " }}", ""},
-      {"{{ 1", "**1", " }}", ""},        {"{{ 1", " is odd", " }}", ""},
+      {"{{ ", "(", "1 }}", ""},
+      {"{{ ", "[", "1 }}", ""},
+      {"{{ ", "{'a':", "1 }}", ""},
+      {"{{ ", "-", "1 }}", ""},
+      {"{{ ", "not ", "1 }}", ""},
+      {"{{ 1", "+1", " }}", ""},
+      {"{{ 1", "|abs", " }}", ""},
+      {"{{ 1", " if 1 else 1", " }}", ""},
+      {"{{ a", ".a", " }}", ""},
+      {"{{ a", "[0]", " }}", ""},
+      {"{{ a", "()", " }}", ""},
+      {"{{ 1", " and 1", " }}", ""},
+      {"{{ 1", "**1", " }}", ""},
+      {"{{ 1", " is odd", " }}", ""},
       {"", "{% if 1 %}", "x", "{% endif %}"},
       {"", "{% for a in b %}", "x", "{% endfor %}"},
       {"", "{% set x %}", "x", "{% endset %}"},
@@ -262,7 +317,8 @@ static void test_deep_sources(void) {
   free(huge);
 }
 
-/* The worst recursion that is allowed must fit the stack: macros as deep as they may, each with a deep expression. */
+/* The worst recursion that is allowed must fit the stack: macros as deep as they may, each with a
+ * deep expression. */
 static void test_deepest_allowed(void) {
   char *expr = repeat("{% macro m(n) %}{% if n > 0 %}{{ ", "(1 ~ ", 60, "m(n - 1)", ")");
   mt_buf b = {0};
@@ -279,10 +335,12 @@ static void test_deepest_allowed(void) {
 
 static void test_own_limits(void) {
   mt_chat_input in = {.max_steps = 1000};
-  const refusal steps = {"{% for i in range(2000) %}{% endfor %}", MT_ELIMIT, "t:1: the template takes more than 1000 steps"};
+  const refusal steps = {"{% for i in range(2000) %}{% endfor %}", MT_ELIMIT,
+                         "t:1: the template takes more than 1000 steps"};
   expect_render(&steps, &in);
   in = (mt_chat_input){.max_bytes = 1 << 20};
-  const refusal bytes = {"{{ 'a' * 2000000 }}", MT_ELIMIT, "t:1: the template needs more than 1048576 bytes"};
+  const refusal bytes = {"{{ 'a' * 2000000 }}", MT_ELIMIT,
+                         "t:1: the template needs more than 1048576 bytes"};
   expect_render(&bytes, &in);
 }
 
@@ -299,14 +357,20 @@ static void test_large_input(void) {
   mt_chat_input in = {.messages = messages};
   mt_text out = {0};
   mt_err e = {0};
-  CU_ASSERT_EQUAL(chat_render_source("{% for m in messages %}<{{ m.role + ':' + m.content | trim + '>' }}{% endfor %}", &in, &out, &e), MT_OK);
+  CU_ASSERT_EQUAL(
+      chat_render_source(
+          "{% for m in messages %}<{{ m.role + ':' + m.content | trim + '>' }}{% endfor %}", &in,
+          &out, &e),
+      MT_OK);
   CU_ASSERT_EQUAL(out.bytes.len, n + 7);
   mt_text_free(&out);
   mt_json_free(messages);
   free(text);
 }
 
-MT_TEST_MAIN("chat_refuse", {"unsupported", test_unsupported}, {"syntax", test_syntax}, {"prefixes", test_prefixes},
-             {"runtime", test_runtime}, {"long exception", test_long_exception}, {"reserved kwargs", test_reserved_kwargs},
-             {"hostile", test_hostile}, {"deep sources", test_deep_sources}, {"deepest allowed", test_deepest_allowed},
-             {"own limits", test_own_limits}, {"large input", test_large_input})
+MT_TEST_MAIN("chat_refuse", {"unsupported", test_unsupported}, {"syntax", test_syntax},
+             {"prefixes", test_prefixes}, {"runtime", test_runtime},
+             {"long exception", test_long_exception}, {"reserved kwargs", test_reserved_kwargs},
+             {"hostile", test_hostile}, {"deep sources", test_deep_sources},
+             {"deepest allowed", test_deepest_allowed}, {"own limits", test_own_limits},
+             {"large input", test_large_input})
