@@ -1,5 +1,6 @@
-/* encode MODEL TEXT-FILE lines|whole ROUNDS: bytes, ids and the best processor time of encoding a file, line by line or
- * at once, on one thread. bench/tokenizer/run compares it with the Hugging Face tokenizers library. */
+/* encode MODEL TEXT-FILE lines|whole ROUNDS: bytes, ids and the best processor time of encoding a
+ * file, line by line or at once, on one thread. bench/tokenizer/run compares it with the Hugging
+ * Face tokenizers library. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
