@@ -32,6 +32,11 @@ ISA_ref := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx2 := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512 := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 KERNEL_DIRS := ref avx2 avx512
+# Sanitizers make the kernels' templates take minutes to compile: plain functions then (src/kernel/avx2/avx2.h).
+ifneq (,$(findstring fsanitize,$(CFLAGS)))
+ISA_avx2 += -DMT_KERNEL_COMPACT
+ISA_avx512 += -DMT_KERNEL_COMPACT
+endif
 else
 KERNEL_DIRS := ref neon
 endif
@@ -97,7 +102,7 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
 
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
-$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
 tests: $(TEST_BIN) $(TOOL_BIN)

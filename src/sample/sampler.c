@@ -84,7 +84,7 @@ int scratch_collect(scratch *w, mt_err *e) {
   return MT_OK;
 }
 
-/* ---- reports -------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------- */
 
 typedef struct chain {
   mt_sampler *s;
@@ -126,7 +126,7 @@ static int report_logits(const chain *c, const char *name) {
   return MT_OK;
 }
 
-/* ---- the chain ------------------------------------------------------------------------------ */
+/* ---- the chain --------------------------------------------------------------------------- */
 
 static int add_bias(const chain *c) {
   const mt_sample_params *p = c->p;

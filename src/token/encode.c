@@ -97,6 +97,11 @@ static int add_special(mt_encoder *x, size_t start, bool one_bos) {
   return rc ? mt_err_set(x->err, MT_ENOMEM, "no memory for the ids") : MT_OK;
 }
 
+int mt_encoder_need_scratch(mt_encoder *x) {
+  if (!x->scratch) x->scratch = mt_regex_scratch_new();
+  return x->scratch ? MT_OK : mt_err_set(x->err, MT_ENOMEM, "no memory for a pattern");
+}
+
 static void encoder_fini(mt_encoder *x) {
   mt_regex_scratch_free(x->scratch);
   mt_buf_free(&x->norm[0]);
@@ -112,8 +117,6 @@ static int run(mt_encoder *x, const mt_added_scope *scope, const char *s, size_t
   size_t start = x->out->n, bad;
   if (n > MAX_TEXT_BYTES) return mt_err_set(x->err, MT_ERANGE, "text of %zu bytes: at most %d", n, MAX_TEXT_BYTES);
   if (!mt_utf8_valid(s, n, &bad)) return mt_err_set(x->err, MT_EFORMAT, "text is not UTF-8 at byte %zu", bad);
-  x->scratch = mt_regex_scratch_new();
-  if (!x->scratch) return mt_err_set(x->err, MT_ENOMEM, "no memory to encode %zu bytes", n);
   x->has_newer = mt_unicode_has_newer(s, n);
   bool locked = !x->explain && !pthread_mutex_trylock(x->t->lock);
   x->cache = locked ? x->t->cache : NULL;

@@ -249,7 +249,7 @@ typedef struct mt_encoder {
   mt_ids *out;
   mt_err *err;
   mt_word_cache *cache; /* NULL: without */
-  mt_regex_scratch *scratch;
+  mt_regex_scratch *scratch; /* NULL until mt_encoder_need_scratch */
   bool has_newer; /* mt_unicode_has_newer of the text, or true to be safe */
   mt_buf norm[2];
   uint32_t *sym, *prev, *next, *rank; /* [cap_sym], for long words */
@@ -291,6 +291,8 @@ int mt_token_put_template(mt_tokenizer *t, const char *name, size_t name_len, co
 int mt_token_find_stops(mt_tokenizer *t);
 int mt_token_push_stop(mt_tokenizer *t, int64_t id);
 
+/* encode.c: most texts meet no regular expression, so what one needs is made when it does. */
+int mt_encoder_need_scratch(mt_encoder *x);
 /* bpe.c */
 int mt_bpe_word(mt_encoder *x, const char *s, size_t n);
 int mt_bpe_make_joins(mt_tokenizer *t);

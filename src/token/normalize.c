@@ -29,8 +29,9 @@ static int replace_literal(const mt_norm *m, const char *s, size_t n, mt_buf *ou
 static int replace_regex(mt_encoder *x, const mt_norm *m, const char *s, size_t n, mt_buf *out) {
   size_t done = 0, b, end;
   mt_matches it = MT_MATCHES_INIT;
-  int got = 0, rc = MT_OK;
+  int got = 0, rc = mt_encoder_need_scratch(x);
   char *copy = NULL;
+  if (rc) return rc;
   const char *subject = mt_unicode_for_regex(x, s, n, &copy);
   if (!subject) rc = MT_ENOMEM;
   while (!rc && (got = mt_regex_next(m->regex, x->scratch, subject, n, &it, &b, &end, x->err)) > 0) {

@@ -83,6 +83,7 @@ static int feed(splitter *p, size_t begin, size_t end, bool match) {
 static int run_regex(mt_encoder *x, size_t i, const char *s, size_t n, bool first) {
   splitter p = {.x = x, .stage = i, .s = s, .first = first};
   char *copy = NULL;
+  if (mt_encoder_need_scratch(x)) return MT_ENOMEM;
   const char *subject = mt_unicode_for_regex(x, s, n, &copy);
   if (!subject) return mt_err_set(x->err, MT_ENOMEM, "no memory for the text");
   mt_matches it = MT_MATCHES_INIT;

@@ -177,8 +177,6 @@ static void fill_symbols(mt_tokenizer *t) {
 static int fill_tries(mt_tokenizer *t, mt_err *e) {
   mt_encoder x = {.t = t, .err = e, .has_newer = true};
   int rc = MT_OK;
-  x.scratch = mt_regex_scratch_new();
-  if (!x.scratch) rc = mt_err_set(e, MT_ENOMEM, "%s: no memory", t->name.data);
   for (size_t i = 0; i < t->n_added && !rc; i++) {
     const mt_token_entry *k = &t->token[t->added[i].id];
     const char *s = t->spellings.data + k->offset;
