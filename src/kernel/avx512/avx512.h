@@ -5,9 +5,6 @@
 #define MT_KERNEL_AVX512_H
 
 #include "../avx2/avx2.h"
-#ifdef MT_KERNEL_SIMDE
-#include "simde512.h"
-#endif
 
 void mt_gemm_avx512(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                     size_t row_begin, size_t row_end, float *out, size_t ld_out);
