@@ -1,6 +1,6 @@
 /* What the AVX-512 kernels share. The tables overlay the AVX2 one: rows of activations and norms
  * are too short a part of a step to be written twice. Built a second time by the tests, over an
- * emulation (MT_KERNEL_SIMDE). */
+ * emulation. */
 #ifndef MT_KERNEL_AVX512_H
 #define MT_KERNEL_AVX512_H
 
