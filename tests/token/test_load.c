@@ -168,9 +168,7 @@ static void directories(void) {
   CU_ASSERT_EQUAL(mt_tokenizer_open(&t, dir, &e), MT_EIO); /* gone */
 }
 
-/* ---- scanners
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- scanners -------------------------------------------------------------------------------- */
 
 static mt_tokenizer *with_pattern(const char *pattern, bool group) {
   mt_buf b = {0};
