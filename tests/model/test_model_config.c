@@ -5,7 +5,9 @@
 static const char *const dense[] = {"llama-gqa-f32",     "llama-odd-tied-bf16",    "llama31-rope-bf16",
                                     "mistral-swa8-bf16", "qwen2-bias-tied-bf16",   "qwen3-qknorm-tied-bf16",
                                     "gemma3-swa8-bf16",  "smollm3-nope-bf16",      "phi3-fused-bf16",
-                                    "llama-sharded-f16", "gemma3-gguf-bf16"};
+                                    "llama-sharded-f16", "gemma3-gguf-bf16",       "llama-linear-bf16",
+                                    "llama-dynamic-bf16", "llama-yarn-bf16",       "phi3-longrope-bf16",
+                                    "phi3-partial-bf16", "llama-bias-bf16",        "qwen2-window-bf16"};
 enum { N_DENSE = sizeof dense / sizeof dense[0] };
 
 static void model_path(const char *name, char out[512]) {
@@ -27,6 +29,7 @@ static void assert_same(const mt_model_config *a, const mt_model_config *b) {
   CU_ASSERT_STRING_EQUAL(a->family, b->family);
   CU_ASSERT_EQUAL(a->n_layers, b->n_layers);
   CU_ASSERT_EQUAL(a->head_dim, b->head_dim);
+  CU_ASSERT_EQUAL(a->context, b->context);
   CU_ASSERT_EQUAL(a->rotary_dim, b->rotary_dim);
   CU_ASSERT_EQUAL(a->tied, b->tied);
   CU_ASSERT_EQUAL(a->n_ropes, b->n_ropes);

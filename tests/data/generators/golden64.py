@@ -2,9 +2,9 @@
 """Logits of the dense families in float64, in numpy alone: a second opinion on float32 transformers and on us.
 
 usage: golden64.py MODELS_DIR OUT_DIR [NAME ...]
-Reads MODELS_DIR/NAME/config.json, the safetensors beside it and the input_ids of golden.safetensors; writes
-OUT_DIR/NAME.safetensors with `logits` f64 [T, vocab], or [4, vocab] of the last positions where the golden file has only
-those (`last_logits`).  Prints the distance of float32 transformers from it.
+Reads MODELS_DIR/NAME/config.json, the weights beside it and the input_ids of golden.safetensors and golden_long.safetensors,
+whichever are there; writes OUT_DIR/NAME.safetensors with `logits` f64 [T, vocab] for the first and `last_logits` [4, vocab]
+for the second.  Prints the distance of float32 transformers from them.
 
 Everything is float64: weights widened from the stored type, norms, angles, cosines, softmax, products.  One exception:
 the rotation frequencies (inv_freq, rotary factors of longrope, attention factor) are rounded to float32 where transformers
@@ -33,11 +33,15 @@ def read_safetensors(path):
     return out
 
 
-def write_safetensors(path, name, v):
-    v = np.ascontiguousarray(v, "<f8")
-    head = json.dumps({name: {"dtype": "F64", "shape": list(v.shape), "data_offsets": [0, v.nbytes]}}).encode()
+def write_safetensors(path, tensors):
+    head, data = {}, b""
+    for name, v in tensors.items():
+        v = np.ascontiguousarray(v, "<f8")
+        head[name] = {"dtype": "F64", "shape": list(v.shape), "data_offsets": [len(data), len(data) + v.nbytes]}
+        data += v.tobytes()
+    head = json.dumps(head).encode()
     head += b" " * (-len(head) % 8)
-    with open(path, "wb") as f: f.write(len(head).to_bytes(8, "little") + head + v.tobytes())
+    with open(path, "wb") as f: f.write(len(head).to_bytes(8, "little") + head + data)
 
 
 def read_weights(folder):
@@ -216,12 +220,13 @@ def main():
     models, out = sys.argv[1:3]
     os.makedirs(out, exist_ok=True)
     for name in sys.argv[3:] or sorted(os.listdir(models)):
-        gold = read_safetensors(f"{models}/{name}/golden.safetensors")
-        last = None if "logits" in gold else len(gold["last_logits"])
-        theirs = gold["last_logits" if last else "logits"]
-        ours = Model(f"{models}/{name}").logits(gold["input_ids"], last)
-        write_safetensors(f"{out}/{name}.safetensors", "last_logits" if last else "logits", ours)
-        print(f"{name}: float32 transformers is {np.abs(ours - theirs).max():.3g} away, spread {theirs.std():.3g}")
+        model, out_tensors = Model(f"{models}/{name}"), {}
+        for file, key, last in (("golden", "logits", None), ("golden_long", "last_logits", 4)):
+            if not os.path.exists(f"{models}/{name}/{file}.safetensors"): continue
+            gold = read_safetensors(f"{models}/{name}/{file}.safetensors")
+            v = out_tensors[key] = model.logits(gold["input_ids"], last)
+            print(f"{name} {key}: float32 transformers is {np.abs(v - gold[key]).max():.3g} away, spread {v.std():.3g}")
+        write_safetensors(f"{out}/{name}.safetensors", out_tensors)
 
 
 if __name__ == "__main__": main()
