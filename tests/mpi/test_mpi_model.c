@@ -425,7 +425,10 @@ static void list_models(const char *dir) {
                                        "mistral-long-bf16"};
   static const char *const types[] = {"F32",  "F16",  "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0",
                                       "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
-  static const char *const arch[] = {"llama-odd-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-gguf-bf16"};
+  static const char *const arch[] = {"llama-odd-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-gguf-bf16",
+                                     "qwen2-bias-tied-bf16", "smollm3-nope-bf16", "phi3-longrope-bf16",
+                                     "phi3-partial-bf16", "llama-bias-bf16", "llama-yarn-bf16",
+                                     "llama-linear-bf16", "llama31-rope-bf16"};
   static const char *const head80[] = {"head80-Q8_0", "head80-Q4_0", "head80-Q4_1"};
   char name[80], path[120], golden_path[120];
   add_hf(dense, sizeof dense / sizeof dense[0], dir, ALL);
@@ -439,7 +442,9 @@ static void list_models(const char *dir) {
     snprintf(name, sizeof name, "gguf-%s", arch[i]);
     snprintf(path, sizeof path, "gguf/arch/%s.gguf", arch[i]);
     snprintf(golden_path, sizeof golden_path, "models/%s", arch[i]);
-    add(name, dir, path, golden_path, 1e-4, ALL);
+    add(name, dir, path, golden_path, 1e-4, i < 3 ? ALL : FEW);
+    snprintf(name, sizeof name, "gguf-%s-long", arch[i]);
+    if (!strcmp(arch[i], "phi3-longrope-bf16")) add(name, dir, path, golden_path, 1e-4, LONG);
   }
   add_hf(few, sizeof few / sizeof few[0], dir, FEW);
   add_hf(longer, sizeof longer / sizeof longer[0], dir, LONG);
@@ -464,7 +469,7 @@ int main(int argc, char **argv) {
   snprintf(data, sizeof data, "%s/tests/data", root);
   list_models(data);
   if (mt_comm_rank(comm) == 0) printf("%zu models\n", n_models);
-  CHECK(n_models >= 48);
+  CHECK(n_models >= 57);
   for (size_t i = 0; i < n_models; i++) check_model(&list[i]);
   if (update) {
     char path[500];

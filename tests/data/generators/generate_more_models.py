@@ -79,7 +79,10 @@ def make(out, name, arch, dtype, T, cfgk, opt):
         r, meta = attempt(path, cfg, arch, dtype, T, seed, opt)
         if min(meta["min_margin"], meta.get("long_min_margin", 1)) > MARGIN and meta.get("distinct", 10) >= 10: break
     info = dict(name=name, arch=arch + "ForCausalLM", stored_dtype=G.DTNAME[dtype], seed=seed, config_style="hub")
-    if T: return G.write_golden(path, r, info)
+    if T:
+        info = G.write_golden(path, r, info)
+        save_file(dict(input_ids=r["ids"].contiguous(), logits=r["logits"].contiguous()), path + "/golden.safetensors")
+        return info
     save_file(r, path + "/golden_long.safetensors")
     json.dump(dict(info, T=LONG, **meta), open(path + "/golden_meta.json", "w"), indent=1)
     return meta
