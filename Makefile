@@ -32,6 +32,11 @@ ISA_ref := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx2 := -mavx2 -mfma -mf16c -mbmi2
 ISA_avx512 := -mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
 KERNEL_DIRS := ref avx2 avx512
+# Sanitizers make the kernels' templates take minutes to compile: plain functions then (src/kernel/avx2/avx2.h).
+ifneq (,$(findstring fsanitize,$(CFLAGS)))
+ISA_avx2 += -DMT_KERNEL_COMPACT
+ISA_avx512 += -DMT_KERNEL_COMPACT
+endif
 else
 KERNEL_DIRS := ref neon
 endif
@@ -54,7 +59,7 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
-LIBS = $(PKG_LIBS) $(MPI_LIBS) $(BLAS_LIBS) -lm
+LIBS = $(PKG_LIBS) $(MPI_LIBS) -lm
 PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
 
 .PHONY: all
@@ -94,10 +99,10 @@ $(BUILD)/bin/mutirao: $(LAUNCHER_OBJ) $(LIB)
 $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
-	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
 
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
-$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
 tests: $(TEST_BIN) $(TOOL_BIN)

@@ -23,9 +23,10 @@
 typedef struct mt_chat_template mt_chat_template;
 
 /* Compiles `len` bytes of UTF-8; `name` is for messages ("tokenizer_config.json"). Errors read
- * "name:line: ...": MT_EFORMAT (syntax), MT_EUNSUPPORTED (a statement, filter, test, function,
- * method or argument that we do not have), MT_ELIMIT (larger than 1 MiB or nested too deeply),
- * MT_ENOMEM. The result is read-only: threads may share it. */
+ * "name:line: ...": MT_EFORMAT (syntax, or a built-in without an argument that it needs),
+ * MT_EUNSUPPORTED (a statement, filter, test, function, method or argument that we do not have),
+ * MT_ELIMIT (larger than 1 MiB or nested too deeply), MT_ENOMEM. The result is read-only: threads
+ * may share it. */
 int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t len,
                              const char *name, mt_err *e);
 void mt_chat_template_free(mt_chat_template *t); /* NULL allowed */
@@ -35,15 +36,12 @@ typedef struct mt_chat_input {
   const mt_json *messages;  /* array; absent: no messages */
   const mt_json *tools;     /* array; absent: none */
   const mt_json *documents; /* array; absent: none */
-  const mt_json
-      *kwargs; /* object: further variables by name (chat_template_kwargs); they are user text */
+  const mt_json *kwargs;    /* object: further variables (chat_template_kwargs); user text */
   bool add_generation_prompt;
   const char *bos_token, *eos_token; /* template text; NULL: undefined in the template */
-  const mt_json
-      *special_tokens; /* object of strings by name (unk_token, ...): template text, as bos_token */
-  int64_t now;         /* Unix seconds, shown by strftime_now in local time; 0 or less: the clock */
-  const struct tm
-      *local_time; /* if not NULL, strftime_now shows this instead (tm_wday, tm_yday are derived) */
+  const mt_json *special_tokens;     /* object of strings (unk_token, ...): template text too */
+  int64_t now;                 /* Unix seconds for strftime_now, local time; <= 0: the clock */
+  const struct tm *local_time; /* if not NULL, shown instead (tm_wday, tm_yday are derived) */
   size_t max_steps, max_bytes; /* sandbox; 0: defaults that grow with the size of the input */
 } mt_chat_input;
 
@@ -51,7 +49,7 @@ typedef struct mt_chat_input {
  * it is then empty). MT_EINVAL: raise_exception, with exactly the template's message; or a runtime
  * error ("name:line: ...": an undefined value used, types that do not fit; or kwargs that name
  * messages, tools, documents or add_generation_prompt). MT_ELIMIT: steps, memory or recursion
- * beyond the sandbox. MT_ENOMEM. */
+ * beyond the sandbox. MT_ENOMEM. Uses up to 1 MiB of stack. */
 int mt_chat_render(const mt_chat_template *t, const mt_chat_input *in, mt_text *out, mt_err *e);
 
 /* Texts that the template may emit: its literal text, then its string constants, in the order of

@@ -40,8 +40,8 @@ int mt_comm_size(const mt_comm *c);
 int mt_comm_local_rank(const mt_comm *c); /* among the ranks of this host */
 int mt_comm_local_size(const mt_comm *c);
 int mt_comm_nodes(const mt_comm *c);
-const char *mt_comm_host(const mt_comm *c);                   /* this rank's host name */
-const char *mt_comm_rank_host(const mt_comm *c, int rank);    /* that of another */
+const char *mt_comm_host(const mt_comm *c);                /* this rank's host name */
+const char *mt_comm_rank_host(const mt_comm *c, int rank); /* that of another */
 /* Says that ranks and threads outnumber cores: waits then yield instead of spinning. Default: spin
  * briefly first, unless the ranks of this host alone outnumber its CPUs. */
 void mt_comm_set_oversubscribed(mt_comm *c, bool oversubscribed);
@@ -73,11 +73,11 @@ int mt_comm_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
  * Normally the ranks of a host; where they cannot share memory, each rank is a group of its own.
  * Groups are numbered by their lowest rank, which leads the group; members by ascending rank. */
 
-int mt_comm_group(const mt_comm *c);                 /* number of this rank's group */
-int mt_comm_groups(const mt_comm *c);                /* how many there are */
-int mt_comm_group_rank(const mt_comm *c);            /* this rank among its group; 0 leads */
+int mt_comm_group(const mt_comm *c);      /* number of this rank's group */
+int mt_comm_groups(const mt_comm *c);     /* how many there are */
+int mt_comm_group_rank(const mt_comm *c); /* this rank among its group; 0 leads */
 int mt_comm_group_size(const mt_comm *c);
-int mt_comm_group_member(const mt_comm *c, int i);   /* world rank of member i of this group */
+int mt_comm_group_member(const mt_comm *c, int i); /* world rank of member i of this group */
 
 /* Memory that the ranks of a group share: a segment of `bytes` (rounded up to whole pages; the same
  * everywhere) for each, cleared and not yet touched. MT_ENOMEM is agreed upon. Both collective. */
@@ -95,7 +95,7 @@ int mt_comm_leaders_alltoallv(mt_comm *c, const void *send, const size_t *send_b
                               const size_t *send_offset, void *recv, const size_t *recv_bytes,
                               const size_t *recv_offset, mt_err *e);
 
-/* ---- counters ---------------------------------------------------------------------------------- */
+/* ---- counters ---------------------------------------------------------------------------- */
 
 /* Payload of this rank, shared memory included, counted once for each receiver whatever the route:
  * over all ranks, sent equals received. */

@@ -37,7 +37,7 @@ typedef struct mt_matrix {
   size_t n_units;  /* K is summed unit by unit (1 where column-parallel) */
   uint32_t *unit;  /* [n_units + 1] borders in local K, ascending, from 0 to cols */
   size_t n_blocks; /* quantized types only */
-  size_t n_supers;
+  size_t n_supers; /* of the file that the slice touches; K-quants only */
   mt_kblock *block;     /* [n_blocks] */
   uint32_t *unit_chain; /* [n_units + 1]: first chain of each unit */
   uint32_t *chain; /* [n_chains + 1] borders of the chains: in K for plain types, else in blocks */

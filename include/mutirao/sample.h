@@ -7,7 +7,7 @@
 
 #include "mutirao/base.h"
 
-/* ---- options -------------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 typedef struct mt_logit_bias {
   uint32_t id;
@@ -38,7 +38,7 @@ void mt_sample_params_init(mt_sample_params *p);
  * checked when used. */
 int mt_sample_params_check(const mt_sample_params *p, mt_err *e);
 
-/* ---- the sampler ---------------------------------------------------------------------------- */
+/* ---- the sampler ------------------------------------------------------------------------- */
 
 /* The ids that one sequence has seen, and scratch memory for a vocabulary (40 bytes an id). */
 typedef struct mt_sampler mt_sampler;
@@ -72,7 +72,7 @@ int mt_sampler_distribution(mt_sampler *s, const mt_sample_params *p, const doub
  * rounding lets none exceed it; n where all are 0. */
 size_t mt_sample_draw(const double *prob, size_t n, double u);
 
-/* ---- log-probabilities ---------------------------------------------------------------------- */
+/* ---- log-probabilities ------------------------------------------------------------------- */
 
 typedef struct mt_candidate {
   uint32_t id;
@@ -87,7 +87,7 @@ double mt_logprob(const float *logits, size_t n, uint32_t id);
  * into out [k]. Returns how many, or MT_ENUMERIC as above. */
 int mt_top_logprobs(const float *logits, size_t n, size_t k, mt_candidate *out);
 
-/* ---- how a choice came about ---------------------------------------------------------------- */
+/* ---- how a choice came about ------------------------------------------------------------- */
 
 /* The distribution after one processor. */
 typedef struct mt_sample_stage {
@@ -111,7 +111,7 @@ int mt_sampler_choose_traced(mt_sampler *s, const mt_sample_params *p, const flo
                              uint64_t position, const mt_sample_trace *trace, uint32_t *id,
                              double *logprob, mt_err *e);
 
-/* ---- stop strings --------------------------------------------------------------------------- */
+/* ---- stop strings ------------------------------------------------------------------------ */
 
 /* Watches the bytes of the output for any of a set of strings, which may begin and end anywhere
  * within tokens. The stop that is complete first wins; of those complete at the same byte, the
@@ -130,7 +130,7 @@ int mt_stop_flush(mt_stop *m, mt_buf *out);
 /* True once a stop was found; *which (may be NULL) is its index. */
 bool mt_stop_found(const mt_stop *m, size_t *which);
 
-/* ---- repetition ----------------------------------------------------------------------------- */
+/* ---- repetition -------------------------------------------------------------------------- */
 
 /* A passage counts as repeating itself when it stands there so often and covers so many ids. */
 enum {

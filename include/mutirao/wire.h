@@ -16,13 +16,13 @@ enum {
   MT_WIRE_NUMBER_MOST = 0x7fffffff, /* token ids, positions, sequence numbers, lengths */
 };
 
-/* ---- step plans ---------------------------------------------------------------------------------- */
+/* ---- step plans -------------------------------------------------------------------------- */
 
 typedef enum mt_step_kind {
-  MT_STEP_RUN = 1, /* apply the cache commands in order, then run the rows, if any */
-  MT_STEP_STOP,    /* leave the loop; this and all below: no rows, no commands */
-  MT_STEP_STATS,   /* send this rank's statistics and begin new ones */
-  MT_STEP_PROBE,   /* argument 1: keep attention weights from now on; 0: no more */
+  MT_STEP_RUN = 1,   /* apply the cache commands in order, then run the rows, if any */
+  MT_STEP_STOP,      /* leave the loop; this and all below: no rows, no commands */
+  MT_STEP_STATS,     /* send this rank's statistics and begin new ones */
+  MT_STEP_PROBE,     /* argument 1: keep attention weights from now on; 0: no more */
   MT_STEP_ATTENTION, /* send the kept weights of the first `argument` keys */
 } mt_step_kind;
 
@@ -30,7 +30,7 @@ enum { MT_ROW_LOGITS = 1 }; /* flag of a row: its logits are wanted */
 
 typedef enum mt_cache_op {
   MT_CACHE_FREE = 1, /* forget `sequence` */
-  MT_CACHE_FORK,     /* `sequence`, so far empty, begins with the first `length` tokens of `source` */
+  MT_CACHE_FORK, /* `sequence`, so far empty, begins with the first `length` tokens of `source` */
   MT_CACHE_TRUNCATE, /* keep the first `length` tokens of `sequence` */
 } mt_cache_op;
 
@@ -46,7 +46,8 @@ typedef struct mt_step_plan {
   mt_step_kind kind;
   size_t n_rows;
   uint32_t *token, *position, *sequence, *flags; /* [n_rows] each; flags: MT_ROW_* */
-  uint32_t *planned; /* [n_rows] tokens that the row's request plans in all: some ropes depend on it */
+  uint32_t
+      *planned; /* [n_rows] tokens that the row's request plans in all: some ropes depend on it */
   uint64_t argument; /* of MT_STEP_PROBE and MT_STEP_ATTENTION, else 0 */
   size_t n_commands;
   mt_cache_command *command; /* [n_commands] */
@@ -62,7 +63,7 @@ int mt_wire_unpack_step(const void *data, size_t n, mt_step_plan *out, mt_err *e
 /* Frees the arrays, not the struct, and clears it. */
 void mt_step_plan_free(mt_step_plan *plan);
 
-/* ---- handshake ------------------------------------------------------------------------------------ */
+/* ---- handshake --------------------------------------------------------------------------- */
 
 typedef struct mt_hello {
   char program[64];     /* version of the program, UTF-8 */
@@ -76,8 +77,8 @@ typedef struct mt_hello {
 /* As for steps. */
 int mt_wire_pack_hello(const mt_hello *hello, mt_buf *out, mt_err *e);
 int mt_wire_unpack_hello(const void *data, size_t n, mt_hello *out, mt_err *e);
-/* MT_OK if the two may work together; else MT_EINVAL and what differs, "program 1.0 here, 1.1 on rank
- * 3". Instruction set and threads may differ. */
+/* MT_OK if the two may work together; else MT_EINVAL and what differs, "program 1.0 here, 1.1 on
+ * rank 3". Instruction set and threads may differ. */
 int mt_wire_compare_hello(const mt_hello *here, const mt_hello *there, int there_rank, mt_err *e);
 
 #endif

@@ -28,8 +28,12 @@ int mt_buf_append(mt_buf *b, const void *p, size_t n) {
   return MT_OK;
 }
 
-int mt_buf_puts(mt_buf *b, const char *s) { return mt_buf_append(b, s, strlen(s)); }
-int mt_buf_putc(mt_buf *b, char c) { return mt_buf_append(b, &c, 1); }
+int mt_buf_puts(mt_buf *b, const char *s) {
+  return mt_buf_append(b, s, strlen(s));
+}
+int mt_buf_putc(mt_buf *b, char c) {
+  return mt_buf_append(b, &c, 1);
+}
 
 int mt_buf_printf(mt_buf *b, const char *fmt, ...) {
   va_list ap, again;

@@ -10,7 +10,7 @@
 #define LN2_HI 0x1.62e42fefp-1 /* 33 bits: k × LN2_HI is exact for |k| < 2^20 */
 #define LN2_LO 0x1.473de6af278edp-34
 #define LOG2_E 0x1.71547652b82fep+0
-#define ROUND 0x1.8p52 /* adding and subtracting it rounds |x| < 2^51 to an integer */
+#define ROUND  0x1.8p52 /* adding and subtracting it rounds |x| < 2^51 to an integer */
 
 static uint64_t bits_of(double x) {
   uint64_t u;
@@ -24,12 +24,18 @@ static double of_bits(uint64_t u) {
   return x;
 }
 
-static double infinity(void) { return of_bits(0x7ffull << 52); }
-static double not_a_number(void) { return of_bits(0x7ff8ull << 48); }
+static double infinity(void) {
+  return of_bits(0x7ffull << 52);
+}
+static double not_a_number(void) {
+  return of_bits(0x7ff8ull << 48);
+}
 /* −1022 ≤ k ≤ 1023 */
-static double power_of_two(int k) { return of_bits((uint64_t)(k + 1023) << 52); }
+static double power_of_two(int k) {
+  return of_bits((uint64_t)(k + 1023) << 52);
+}
 
-/* ---- pairs: an unevaluated sum hi + lo ------------------------------------------------------ */
+/* ---- pairs: an unevaluated sum hi + lo --------------------------------------------------- */
 
 typedef struct pair {
   double hi, lo;
@@ -42,7 +48,9 @@ static pair two_sum(double a, double b) {
 }
 
 /* The upper 26 bits of a. */
-static double upper_half(double a) { return of_bits(bits_of(a) & ~0x7ffffffull); }
+static double upper_half(double a) {
+  return of_bits(bits_of(a) & ~0x7ffffffull);
+}
 
 /* a × b to 2^-105 of it, while nothing overflows or becomes subnormal. */
 static pair two_product(double a, double b) {
@@ -67,7 +75,7 @@ static pair pair_div(pair a, pair b) {
   return two_sum(q, rest / b.hi);
 }
 
-/* ---- exp ------------------------------------------------------------------------------------ */
+/* ---- exp --------------------------------------------------------------------------------- */
 
 /* e^(x + low), |low| far below |x|; −746 < x < 710.
  * With k = round(x / ln 2), e^x = 2^k e^r, |r| ≤ 0.347. */
@@ -101,7 +109,7 @@ double mt_exp64(double x) {
   return exp_sum(x, 0);
 }
 
-/* ---- log ------------------------------------------------------------------------------------ */
+/* ---- log --------------------------------------------------------------------------------- */
 
 /* x = 2^k m with m in [√½, √2); x positive and finite. Returns m − 1, which is exact. */
 static double split_power(double x, int *k) {
@@ -144,7 +152,7 @@ double mt_log64(double x) {
   return t.hi + (t.lo - (h - (s * (h + z * r) + n * LN2_LO)));
 }
 
-/* ---- pow ------------------------------------------------------------------------------------ */
+/* ---- pow --------------------------------------------------------------------------------- */
 
 /* log x as a pair, relative error below 2^-60; x positive and finite. */
 static pair log_pair(double x) {
@@ -185,12 +193,12 @@ double mt_pow64(double x, double y) {
   return exp_sum(p.hi, low);
 }
 
-/* ---- sin and cos ---------------------------------------------------------------------------- */
+/* ---- sin and cos ------------------------------------------------------------------------- */
 
 /* π / 2 in parts of 23, 23 and 53 bits: n × part is exact for the first two while n < 2^30. */
-#define HALF_PI_1 0x1.921fb4p+0
-#define HALF_PI_2 0x1.4442dp-24
-#define HALF_PI_3 0x1.8469898cc517p-48
+#define HALF_PI_1   0x1.921fb4p+0
+#define HALF_PI_2   0x1.4442dp-24
+#define HALF_PI_3   0x1.8469898cc517p-48
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
 
 void mt_sincos64(double x, double *s, double *c) {

@@ -38,8 +38,8 @@ void *mt_realloc(void *p, size_t n, size_t size) {
   return realloc(p, bytes ? bytes : 1);
 }
 
-/* From HUGE_FROM_BYTES on, one huge page more is mapped and the ends are given back, so that the kernel can use
- * huge pages from the first byte. */
+/* From HUGE_FROM_BYTES on, one huge page more is mapped and the ends are given back, so that the
+ * kernel can use huge pages from the first byte. */
 void *mt_pages_alloc(size_t bytes) {
   if (!bytes) bytes = 1;
   bool huge = bytes >= HUGE_FROM_BYTES;
@@ -54,7 +54,8 @@ void *mt_pages_alloc(size_t bytes) {
   char *start = p + head, *end = p + want;
   end += (page - (uintptr_t)end % page) % page;
   if (start + kept < end) munmap(start + kept, (size_t)(end - (start + kept)));
-  (void)madvise(start, kept, MADV_HUGEPAGE); /* advice only: without huge pages the bytes are the same */
+  (void)madvise(start, kept,
+                MADV_HUGEPAGE); /* advice only: without huge pages the bytes are the same */
   return start;
 }
 

@@ -1,4 +1,5 @@
-/* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. */
+/* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
+ */
 #include "mutirao/base.h"
 
 void mt_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {

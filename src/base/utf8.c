@@ -1,7 +1,9 @@
-/* UTF-8 after the table of well-formed sequences in the Unicode Standard, section 3.9 (table 3-7). */
+/* UTF-8 after the table of well-formed sequences in the Unicode Standard, section 3.9 (table 3-7).
+ */
 #include "mutirao/base.h"
 
-/* Length promised by a lead byte, and the range of the byte after it; length 0 for what cannot lead. */
+/* Length promised by a lead byte, and the range of the byte after it; length 0 for what cannot
+ * lead. */
 static int lead_length(unsigned char c, unsigned char *lo, unsigned char *hi) {
   *lo = 0x80;
   *hi = 0xBF;
@@ -89,7 +91,8 @@ int mt_utf8_append_lossy(mt_buf *b, const char *s, size_t n) {
       continue;
     }
     size_t skip = len < 0 ? (size_t)-len : n - i; /* cut off at the end: one part */
-    if (mt_buf_append(b, s + copied, i - copied) || mt_buf_append(b, "\xEF\xBF\xBD", 3)) return MT_ENOMEM;
+    if (mt_buf_append(b, s + copied, i - copied) || mt_buf_append(b, "\xEF\xBF\xBD", 3))
+      return MT_ENOMEM;
     i += skip;
     copied = i;
   }

@@ -25,23 +25,23 @@ static noreturn void throw_v(trap *t, int code, bool bare, const char *fmt, va_l
   longjmp(t->env, 1);
 }
 
-void trap_throw(trap *t, int code, const char *fmt, ...) {
+void mt_trap_throw(trap *t, int code, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   throw_v(t, code, false, fmt, ap);
 }
 
-void trap_throw_bare(trap *t, int code, const char *fmt, ...) {
+void mt_trap_throw_bare(trap *t, int code, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
   throw_v(t, code, true, fmt, ap);
 }
 
-void arena_init(arena *a, size_t limit_bytes, trap *t) {
+void mt_arena_init(arena *a, size_t limit_bytes, trap *t) {
   *a = (arena){.limit = limit_bytes, .trap = t};
 }
 
-void arena_free(arena *a) {
+void mt_arena_free(arena *a) {
   for (arena_chunk *c = a->all; c;) {
     arena_chunk *next = c->next;
     free(c);
@@ -52,14 +52,14 @@ void arena_free(arena *a) {
 
 static void account(arena *a, size_t bytes) {
   if (bytes > a->limit - a->used)
-    trap_throw(a->trap, MT_ELIMIT, "the template needs more than %zu bytes of memory", a->limit);
+    mt_trap_throw(a->trap, MT_ELIMIT, "the template needs more than %zu bytes of memory", a->limit);
   a->used += bytes;
 }
 
 static void *new_chunk(arena *a, size_t bytes) {
   account(a, bytes);
   arena_chunk *c = bytes > SIZE_MAX - sizeof *c ? NULL : mt_malloc(sizeof *c + bytes, 1);
-  if (!c) trap_throw(a->trap, MT_ENOMEM, "no memory for %zu bytes", bytes);
+  if (!c) mt_trap_throw(a->trap, MT_ENOMEM, "no memory for %zu bytes", bytes);
   *c = (arena_chunk){.next = a->all, .bytes = bytes};
   if (a->all) a->all->prev = c;
   a->all = c;
@@ -79,13 +79,13 @@ static void *alloc_raw(arena *a, size_t bytes) {
   return p;
 }
 
-void *arena_alloc(arena *a, size_t n, size_t size) {
+void *mt_arena_alloc(arena *a, size_t n, size_t size) {
   size_t bytes;
   if (!mt_size_mul(n, size, &bytes)) bytes = SIZE_MAX;
   return memset(alloc_raw(a, bytes), 0, bytes);
 }
 
-void *arena_grow(arena *a, void *p, size_t old_bytes, size_t new_bytes) {
+void *mt_arena_grow(arena *a, void *p, size_t old_bytes, size_t new_bytes) {
   if (((old_bytes + 15) & ~(size_t)15) < LARGE || new_bytes > a->limit) {
     void *q = alloc_raw(a, new_bytes);
     if (old_bytes) memcpy(q, p, old_bytes);
@@ -96,7 +96,7 @@ void *arena_grow(arena *a, void *p, size_t old_bytes, size_t new_bytes) {
   if (new_bytes <= c->bytes) return p;
   account(a, new_bytes - c->bytes);
   arena_chunk *moved = mt_realloc(c, sizeof *c + new_bytes, 1);
-  if (!moved) trap_throw(a->trap, MT_ENOMEM, "no memory for %zu bytes", new_bytes);
+  if (!moved) mt_trap_throw(a->trap, MT_ENOMEM, "no memory for %zu bytes", new_bytes);
   moved->bytes = new_bytes;
   if (moved->prev)
     moved->prev->next = moved;

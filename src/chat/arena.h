@@ -1,6 +1,6 @@
 /* Memory and failure of one compilation or one rendering. All memory belongs to an arena, so a
- * failure may jump straight out (trap_throw) to the public function that set the trap; nothing in
- * between owns anything. */
+ * failure may jump straight out (mt_trap_throw) to the public function that set the trap; nothing
+ * in between owns anything. */
 #ifndef CHAT_ARENA_H
 #define CHAT_ARENA_H
 
@@ -18,9 +18,9 @@ typedef struct trap {
 } trap;
 
 /* Fails with "name:line: ..."; trap_throw_bare without the place. */
-noreturn void trap_throw(trap *t, int code, const char *fmt, ...)
+noreturn void mt_trap_throw(trap *t, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-noreturn void trap_throw_bare(trap *t, int code, const char *fmt, ...)
+noreturn void mt_trap_throw_bare(trap *t, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 typedef struct arena_chunk arena_chunk;
@@ -31,12 +31,12 @@ typedef struct arena {
   trap *trap; /* where MT_ELIMIT and MT_ENOMEM go */
 } arena;
 
-void arena_init(arena *a, size_t limit_bytes, trap *t);
-void arena_free(arena *a);
+void mt_arena_init(arena *a, size_t limit_bytes, trap *t);
+void mt_arena_free(arena *a);
 /* n elements, cleared, 16-byte aligned; never NULL. */
-void *arena_alloc(arena *a, size_t n, size_t size);
+void *mt_arena_alloc(arena *a, size_t n, size_t size);
 /* Grows a block from arena_alloc or arena_grow (NULL allowed) to new_bytes; the new part is not
  * cleared. */
-void *arena_grow(arena *a, void *p, size_t old_bytes, size_t new_bytes);
+void *mt_arena_grow(arena *a, void *p, size_t old_bytes, size_t new_bytes);
 
 #endif

@@ -140,12 +140,12 @@ struct mt_chat_template {
   size_t n_tok, cap_tok;
 };
 
-sym *sym_intern(mt_chat_template *t, const char *p, size_t len);
-const sym *sym_find(const mt_chat_template *t, const char *p,
-                    size_t len); /* NULL: the template never names it */
+sym *mt_sym_intern(mt_chat_template *t, const char *p, size_t len);
+const sym *mt_sym_find(const mt_chat_template *t, const char *p,
+                       size_t len); /* NULL: the template never names it */
 
 /* Fills t->tok from t->source; the last token is TOK_EOF. */
-void lex_template(mt_chat_template *t);
+void mt_chat_lex(mt_chat_template *t);
 
 /* The parser's state, shared by parse_stmt.c and parse_expr.c. */
 typedef struct parser {
@@ -155,30 +155,31 @@ typedef struct parser {
   unsigned loops;   /* loops around, within the innermost macro */
 } parser;
 
-void parse_template(mt_chat_template *t);
+void mt_chat_parse(mt_chat_template *t);
 
 /* parse_expr.c */
 enum { PARSE_NO_IF = 1, PARSE_STOP_IN = 2, PARSE_STOP_RECURSIVE = 4, PARSE_PARENS = 8 };
-node *parse_expression(parser *p, int flags);
-node *parse_tuple(parser *p, int flags); /* an expression, or several with commas: a tuple */
-node *parse_filters(parser *p, node *a, bool first_has_no_pipe);
-node *parse_unary_expression(parser *p);
-node *parse_target(parser *p, int flags); /* what is assigned to; marks names as bound */
+node *mt_chat_parse_expression(parser *p, int flags);
+node *mt_chat_parse_tuple(parser *p,
+                          int flags); /* an expression, or several with commas: a tuple */
+node *mt_chat_parse_filters(parser *p, node *a, bool first_has_no_pipe);
+node *mt_chat_parse_unary_expression(parser *p);
+node *mt_chat_parse_target(parser *p, int flags); /* what is assigned to; marks names as bound */
 
 /* shared small change of the two */
-node *node_new(parser *p, node_kind kind);
-void node_push(parser *p, node_list *l, node *n);
-node *node_close(parser *p,
-                 node *n); /* computes depth from the children, refuses what is too deep */
-bool parse_accept(parser *p, int kind);
-bool parse_accept_name(parser *p, const char *name);
-bool parse_is_name(const parser *p, const char *name);
-const token *parse_expect(parser *p, int kind, const char *what);
-void parse_enter(parser *p);
-void parse_leave(parser *p);
-noreturn void parse_fail(parser *p, const char *what);
+node *mt_node_new(parser *p, node_kind kind);
+void mt_node_push(parser *p, node_list *l, node *n);
+node *mt_node_close(parser *p,
+                    node *n); /* computes depth from the children, refuses what is too deep */
+bool mt_chat_parse_accept(parser *p, int kind);
+bool mt_chat_parse_accept_name(parser *p, const char *name);
+bool mt_chat_parse_is_name(const parser *p, const char *name);
+const token *mt_chat_parse_expect(parser *p, int kind, const char *what);
+void mt_chat_parse_enter(parser *p);
+void mt_chat_parse_leave(parser *p);
+noreturn void mt_chat_parse_fail(parser *p, const char *what);
 
 /* check.c: refuses what could never run. */
-void check_template(mt_chat_template *t);
+void mt_chat_check(mt_chat_template *t);
 
 #endif

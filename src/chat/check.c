@@ -13,12 +13,12 @@ static void check_list(mt_chat_template *t, const node_list *l) {
 static noreturn void unknown(mt_chat_template *t, const node *n, const char *what, const char *name,
                              size_t len) {
   t->trap.line = n->line;
-  trap_throw(&t->trap, MT_EUNSUPPORTED, "the %s '%.*s' is not supported", what,
-             (int)(len < 100 ? len : 100), name);
+  mt_trap_throw(&t->trap, MT_EUNSUPPORTED, "the %s '%.*s' is not supported", what,
+                (int)(len < 100 ? len : 100), name);
 }
 
 static void check_signature(mt_chat_template *t, const node *call, const signature *s) {
-  const char **names = arena_alloc(&t->mem, call->kids.n + 1, sizeof *names);
+  const char **names = mt_arena_alloc(&t->mem, call->kids.n + 1, sizeof *names);
   size_t n_pos = 0, n_names = 0;
   bool open = false;
   for (size_t i = 0; i < call->kids.n; i++) {
@@ -31,7 +31,8 @@ static void check_signature(mt_chat_template *t, const node *call, const signatu
       n_pos++;
   }
   t->trap.line = call->line;
-  signature_check(&t->trap, s, n_pos, names, n_names, open);
+  mt_signature_check(&t->trap, s, n_pos, names, n_names,
+                     open ? SIGNATURE_COMPILE_OPEN : SIGNATURE_COMPILE);
 }
 
 /* map('upper'), select('equalto', …), selectattr('role', 'equalto', …): the name of the filter or
@@ -43,14 +44,14 @@ static void check_inner(mt_chat_template *t, const node *n) {
   if (!by_attr && !is_map && strcmp(name, "select") && strcmp(name, "reject")) return;
   const node *inner = n->kids.n > by_attr ? n->kids.v[by_attr] : NULL;
   if (!inner || inner->kind != N_CONST_STR) return;
-  if (is_map && !filter_find(inner->text, inner->len))
+  if (is_map && !mt_chat_filter_find(inner->text, inner->len))
     unknown(t, inner, "filter", inner->text, inner->len);
-  if (!is_map && !test_find(inner->text, inner->len))
+  if (!is_map && !mt_chat_test_find(inner->text, inner->len))
     unknown(t, inner, "test", inner->text, inner->len);
 }
 
 static void check_filter(mt_chat_template *t, node *n) {
-  const filter_def *f = filter_find(n->name->p, n->name->len);
+  const filter_def *f = mt_chat_filter_find(n->name->p, n->name->len);
   if (!f) unknown(t, n, "filter", n->name->p, n->name->len);
   n->def = f;
   check_signature(t, n, &f->sig);
@@ -58,32 +59,32 @@ static void check_filter(mt_chat_template *t, node *n) {
 }
 
 static void check_test(mt_chat_template *t, node *n) {
-  const test_def *d = test_find(n->name->p, n->name->len);
+  const test_def *d = mt_chat_test_find(n->name->p, n->name->len);
   if (!d) unknown(t, n, "test", n->name->p, n->name->len);
   n->def = d;
   /* `x is eq y` and `x is eq(y)` both came as kids */
   check_signature(t, n, &d->sig);
 }
 
-static bool is_loop_method(const node *f) {
+static bool is_loop_call(const node *f) {
   return f->a->kind == N_NAME && !strcmp(f->a->name->p, "loop") &&
-         attribute_is_callable(f->name->p);
+         mt_chat_is_loop_method(f->name->p);
 }
 
 static void check_call(mt_chat_template *t, const node *n) {
   const node *f = n->a;
   if (f->kind == N_NAME && !f->name->bound) {
-    int fn = function_find(f->name->p, f->name->len);
+    int fn = mt_chat_function_find(f->name->p, f->name->len);
     bool special = !strcmp(f->name->p, "caller") || !strcmp(f->name->p, "loop");
     if (fn < 0 && !special && !f->name->probed) unknown(t, n, "function", f->name->p, f->name->len);
-    if (fn >= 0) check_signature(t, n, &function_at(fn)->sig);
-  } else if (f->kind == N_ATTR && !f->name->attr_set && !is_loop_method(f)) {
-    if (!method_find(V_MISSING, f->name->p, f->name->len))
+    if (fn >= 0) check_signature(t, n, &mt_chat_function_at(fn)->sig);
+  } else if (f->kind == N_ATTR && !f->name->attr_set && !is_loop_call(f)) {
+    if (!mt_chat_method_find(V_MISSING, f->name->p, f->name->len))
       unknown(t, n, "method", f->name->p, f->name->len);
   } else if (f->kind == N_CONST_STR || f->kind == N_CONST_INT || f->kind == N_CONST_FLOAT ||
              f->kind == N_CONST_BOOL || f->kind == N_CONST_NONE) {
     t->trap.line = n->line;
-    trap_throw(&t->trap, MT_EFORMAT, "a constant cannot be called");
+    mt_trap_throw(&t->trap, MT_EFORMAT, "a constant cannot be called");
   }
 }
 
@@ -103,6 +104,6 @@ static void check_node(mt_chat_template *t, node *n) {
     check_call(t, n);
 }
 
-void check_template(mt_chat_template *t) {
+void mt_chat_check(mt_chat_template *t) {
   check_list(t, &t->body);
 }

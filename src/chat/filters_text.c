@@ -8,132 +8,139 @@
 
 static val upper(rt *r, val v, const args *a) {
   (void)a;
-  return text_map_case(r, val_to_str(r, v), UNI_TO_UPPER);
+  return mt_chat_text_map_case(r, mt_val_to_str(r, v), UNI_TO_UPPER);
 }
 static val lower(rt *r, val v, const args *a) {
   (void)a;
-  return text_map_case(r, val_to_str(r, v), UNI_TO_LOWER);
+  return mt_chat_text_map_case(r, mt_val_to_str(r, v), UNI_TO_LOWER);
 }
 static val capitalize(rt *r, val v, const args *a) {
   (void)a;
-  return text_capitalize(r, val_to_str(r, v));
+  return mt_chat_text_capitalize(r, mt_val_to_str(r, v));
 }
 static val string(rt *r, val v, const args *a) {
   (void)a;
-  return (val){.kind = V_STR, .u.s = val_to_str(r, v)};
+  return (val){.kind = V_STR, .u.s = mt_val_to_str(r, v)};
 }
 
 /* Jinja's title: words begin after white space and any of -({[<, whatever else they hold. */
 static val title(rt *r, val v, const args *a) {
   (void)a;
-  const str *s = val_to_str(r, v);
-  sb b = sb_new(r);
+  const str *s = mt_val_to_str(r, v);
+  sb b = mt_sb_new(r);
   bool begins = true;
   for (size_t i = 0, next; i < s->len; i = next) {
-    uint32_t cp = uni_at(s->p, s->len, i, &next), to[3];
-    bool splits = uni_is_space(cp) || (cp && cp < 0x80 && strchr("-({[<", (int)cp));
-    int n = uni_map_case(cp, begins ? UNI_TO_UPPER : UNI_TO_LOWER, to), origin = str_origin(s, i);
-    for (int k = 0; k < n; k++) sb_cp(&b, to[k], origin);
+    uint32_t cp = mt_uni_at(s->p, s->len, i, &next), to[3];
+    bool splits = mt_uni_is_space(cp) || (cp && cp < 0x80 && strchr("-({[<", (int)cp));
+    int n = mt_uni_map_case(cp, begins ? UNI_TO_UPPER : UNI_TO_LOWER, to),
+        origin = mt_str_origin(s, i);
+    for (int k = 0; k < n; k++) mt_sb_cp(&b, to[k], origin);
     begins = splits;
   }
-  return sb_val(&b);
+  return mt_sb_val(&b);
 }
 
 static val trim(rt *r, val v, const args *a) {
-  return text_strip(r, val_to_str(r, v), arg_str(r, a, 0, "chars"), STRIP_LEFT | STRIP_RIGHT);
+  return mt_chat_text_strip(r, mt_val_to_str(r, v), mt_arg_str(r, a, 0, "chars"),
+                            STRIP_LEFT | STRIP_RIGHT);
 }
 
 static val replace(rt *r, val v, const args *a) {
-  val count = arg_or(a, 2, "count", val_none());
-  return text_replace(r, val_to_str(r, v), val_to_str(r, arg_get(a, 0, "old")),
-                      val_to_str(r, arg_get(a, 1, "new")),
-                      count.kind == V_NONE ? -1 : val_to_index(r, count, "count"));
+  val count = mt_arg_or(a, 2, "count", mt_val_none());
+  return mt_chat_text_replace(r, mt_val_to_str(r, v), mt_val_to_str(r, mt_arg_get(a, 0, "old")),
+                              mt_val_to_str(r, mt_arg_get(a, 1, "new")),
+                              count.kind == V_NONE ? -1 : mt_val_to_index(r, count, "count"));
 }
 
 static val center(rt *r, val v, const args *a) {
-  const str *s = val_to_str(r, v), *space = val_cstr(r, " ").u.s;
-  int64_t width = val_to_index(r, arg_or(a, 0, "width", val_int(80, MT_SPAN_TEMPLATE)), "width");
-  int64_t n = (int64_t)str_chars(r, s), pad = width > n ? width - n : 0,
+  const str *s = mt_val_to_str(r, v), *space = mt_val_cstr(r, " ").u.s;
+  int64_t width =
+      mt_val_to_index(r, mt_arg_or(a, 0, "width", mt_val_int(80, MT_SPAN_TEMPLATE)), "width");
+  int64_t n = (int64_t)mt_str_chars(r, s), pad = width > n ? width - n : 0,
           left = pad / 2 + (pad & width & 1);
-  return text_pad(r, s, left, pad - left, space);
+  return mt_chat_text_pad(r, s, left, pad - left, space);
 }
 
 static val escape(rt *r, val v, const args *a) {
   (void)a;
-  return markup_escape(r, v);
+  return mt_markup_escape(r, v);
 }
 
 static val force_escape(rt *r, val v, const args *a) {
   (void)a;
   v.markup = false;
-  return markup_escape(r, v);
+  return mt_markup_escape(r, v);
 }
 
 static val safe(rt *r, val v, const args *a) {
   (void)a;
-  return markup_mark(r, (val){.kind = V_STR, .u.s = val_to_str(r, v)});
+  return mt_markup_mark(r, (val){.kind = V_STR, .u.s = mt_val_to_str(r, v)});
 }
 
 static val indent(rt *r, val v, const args *a) {
-  const str *s = val_to_str(r, v), *by;
-  val width = arg_or(a, 0, "width", val_int(4, MT_SPAN_TEMPLATE));
-  bool first = arg_bool(r, a, 1, "first", false), blank = arg_bool(r, a, 2, "blank", false);
-  by = width.kind == V_STR ? width.u.s
-                           : text_pad(r, val_cstr(r, "").u.s, val_to_index(r, width, "width"), 0,
-                                      val_cstr(r, " ").u.s)
-                                 .u.s;
-  sb whole = sb_new(r), b = sb_new(r);
-  sb_str(&whole, s);
-  sb_puts(&whole, "\n",
-          str_worst_origin(s)); /* so that a newline at the end makes one more line, as in Jinja */
-  const list *lines = text_splitlines(r, sb_val(&whole).u.s, false).u.l;
-  if (first) sb_str(&b, by);
+  const str *s = mt_val_to_str(r, v), *by;
+  val width = mt_arg_or(a, 0, "width", mt_val_int(4, MT_SPAN_TEMPLATE));
+  bool first = mt_arg_bool(r, a, 1, "first", false), blank = mt_arg_bool(r, a, 2, "blank", false);
+  by = width.kind == V_STR
+           ? width.u.s
+           : mt_chat_text_pad(r, mt_val_cstr(r, "").u.s, mt_val_to_index(r, width, "width"), 0,
+                              mt_val_cstr(r, " ").u.s)
+                 .u.s;
+  sb whole = mt_sb_new(r), b = mt_sb_new(r);
+  mt_sb_str(&whole, s);
+  mt_sb_puts(
+      &whole, "\n",
+      mt_str_worst_origin(s)); /* so that a newline at the end makes one more line, as in Jinja */
+  const list *lines = mt_chat_text_splitlines(r, mt_sb_val(&whole).u.s, false).u.l;
+  if (first) mt_sb_str(&b, by);
   for (size_t i = 0; i < lines->n; i++) {
     const str *line = lines->v[i].u.s;
     if (i) {
-      sb_puts(&b, "\n", str_worst_origin(s));
-      if (line->len || blank) sb_str(&b, by);
+      mt_sb_puts(&b, "\n", mt_str_worst_origin(s));
+      if (line->len || blank) mt_sb_str(&b, by);
     }
-    sb_str(&b, line);
+    mt_sb_str(&b, line);
   }
-  return sb_val(&b);
+  return mt_sb_val(&b);
 }
 
 static val truncate_text(rt *r, val v, const args *a) {
-  const str *s = val_to_str(r, v), *end = val_to_str(r, arg_or(a, 2, "end", val_cstr(r, "...")));
+  const str *s = mt_val_to_str(r, v),
+            *end = mt_val_to_str(r, mt_arg_or(a, 2, "end", mt_val_cstr(r, "...")));
   int64_t length =
-      val_to_index(r, arg_or(a, 0, "length", val_int(255, MT_SPAN_TEMPLATE)), "length");
-  val given = arg_or(a, 3, "leeway", val_none());
-  int64_t leeway = given.kind == V_NONE ? 5 : val_to_index(r, given, "leeway");
-  int64_t tail = (int64_t)str_chars(r, end), over;
+      mt_val_to_index(r, mt_arg_or(a, 0, "length", mt_val_int(255, MT_SPAN_TEMPLATE)), "length");
+  val given = mt_arg_or(a, 3, "leeway", mt_val_none());
+  int64_t leeway = given.kind == V_NONE ? 5 : mt_val_to_index(r, given, "leeway");
+  int64_t tail = (int64_t)mt_str_chars(r, end), over;
   if (length < tail || leeway < 0)
-    fail(r, "truncate: the length must hold the end, and leeway not be negative");
-  if (!__builtin_add_overflow(length, leeway, &over) && (int64_t)str_chars(r, s) <= over)
+    mt_chat_fail(r, "truncate: the length must hold the end, and leeway not be negative");
+  if (!__builtin_add_overflow(length, leeway, &over) && (int64_t)mt_str_chars(r, s) <= over)
     return (val){.kind = V_STR, .u.s = s};
-  size_t cut = str_offset(r, s, (size_t)(length - tail));
-  if (!arg_bool(r, a, 1, "killwords", false)) {
-    size_t space = str_rfind(r, s, val_cstr(r, " ").u.s, cut);
+  size_t cut = mt_str_offset(r, s, (size_t)(length - tail));
+  if (!mt_arg_bool(r, a, 1, "killwords", false)) {
+    size_t space = mt_str_rfind(r, s, mt_val_cstr(r, " ").u.s, cut);
     if (space != SIZE_MAX) cut = space;
   }
-  sb b = sb_new(r);
-  sb_part(&b, s, 0, cut);
-  sb_str(&b, end);
-  return sb_val(&b);
+  sb b = mt_sb_new(r);
+  mt_sb_part(&b, s, 0, cut);
+  mt_sb_str(&b, end);
+  return mt_sb_val(&b);
 }
 
 static val wordcount(rt *r, val v, const args *a) {
   (void)a;
-  const str *s = val_to_str(r, v);
+  const str *s = mt_val_to_str(r, v);
   int64_t n = 0;
   bool within = false;
-  charge(r, s->len * 4);
+  mt_chat_charge(r, s->len * 4);
   for (size_t i = 0; i < s->len;) {
-    uint32_t cp = uni_at(s->p, s->len, i, &i);
-    bool word = cp == '_' || (uni_flags(cp) & (UNI_ALPHA | UNI_DECIMAL | UNI_DIGIT | UNI_NUMERIC));
+    uint32_t cp = mt_uni_at(s->p, s->len, i, &i);
+    bool word =
+        cp == '_' || (mt_uni_flags(cp) & (UNI_ALPHA | UNI_DECIMAL | UNI_DIGIT | UNI_NUMERIC));
     n += word && !within;
     within = word;
   }
-  return val_int(n, str_worst_origin(s));
+  return mt_val_int(n, mt_str_worst_origin(s));
 }
 
 static void put_url(sb *b, const str *s, bool query) {
@@ -143,53 +150,56 @@ static void put_url(sb *b, const str *s, bool query) {
     bool plain = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') ||
                  (c && strchr("_.-~", c)) || (c == '/' && !query);
     if (plain) {
-      sb_part(b, s, i, i + 1);
+      mt_sb_part(b, s, i, i + 1);
     } else if (c == ' ' && query) {
-      sb_puts(b, "+", str_origin(s, i));
+      mt_sb_puts(b, "+", mt_str_origin(s, i));
     } else {
       snprintf(hex, sizeof hex, "%%%02X", c);
-      sb_puts(b, hex, str_origin(s, i));
+      mt_sb_puts(b, hex, mt_str_origin(s, i));
     }
   }
 }
 
 static val urlencode(rt *r, val v, const args *a) {
   (void)a;
-  sb b = sb_new(r);
+  sb b = mt_sb_new(r);
   if (v.kind != V_DICT && v.kind != V_LIST) {
-    put_url(&b, val_to_str(r, v), false);
-    return sb_val(&b);
+    put_url(&b, mt_val_to_str(r, v), false);
+    return mt_sb_val(&b);
   }
   const list *l = v.kind == V_LIST ? v.u.l : NULL;
   for (size_t i = 0; i < (l ? l->n : v.u.d->n); i++) {
-    const list *pair = l ? val_items(r, l->v[i]) : NULL;
-    if (pair && pair->n != 2) fail(r, "urlencode needs pairs");
-    if (i) sb_puts(&b, "&", v.origin);
-    put_url(&b, val_to_str(r, pair ? pair->v[0] : v.u.d->kv[2 * i]), true);
-    sb_puts(&b, "=", v.origin);
-    put_url(&b, val_to_str(r, pair ? pair->v[1] : v.u.d->kv[2 * i + 1]), true);
+    const list *pair = l ? mt_val_items(r, l->v[i]) : NULL;
+    if (pair && pair->n != 2) mt_chat_fail(r, "urlencode needs pairs");
+    if (i) mt_sb_puts(&b, "&", v.origin);
+    put_url(&b, mt_val_to_str(r, pair ? pair->v[0] : v.u.d->kv[2 * i]), true);
+    mt_sb_puts(&b, "=", v.origin);
+    put_url(&b, mt_val_to_str(r, pair ? pair->v[1] : v.u.d->kv[2 * i + 1]), true);
   }
-  return sb_val(&b);
+  return mt_sb_val(&b);
 }
 
 static val format(rt *r, val v, const args *a) {
-  const str *f = val_to_str(r, v);
-  if (a->n_pos && a->n_kw) fail(r, "format takes positional or keyword arguments, not both");
+  const str *f = mt_val_to_str(r, v);
+  if (a->n_pos && a->n_kw)
+    mt_chat_fail(r, "format takes positional or keyword arguments, not both");
   val whole = {.kind = V_STR, .u.s = f, .markup = v.kind == V_STR && v.markup};
   if (!a->n_kw)
-    return arith(r, '%', whole, val_list(r, a->pos, a->n_pos, LIST_TUPLE, MT_SPAN_TEMPLATE));
-  val *kv = val_array(r, 2 * a->n_kw);
+    return mt_chat_arith(r, '%', whole,
+                         mt_val_list(r, a->pos, a->n_pos, LIST_TUPLE, MT_SPAN_TEMPLATE));
+  val *kv = mt_val_array(r, 2 * a->n_kw);
   for (size_t i = 0; i < a->n_kw; i++) {
     kv[2 * i] = (val){.kind = V_STR, .u.s = a->kw[i].name};
     kv[2 * i + 1] = a->kw[i].v;
   }
-  return arith(r, '%', whole, val_dict(r, kv, a->n_kw, MT_SPAN_TEMPLATE));
+  return mt_chat_arith(r, '%', whole, mt_val_dict(r, kv, a->n_kw, MT_SPAN_TEMPLATE));
 }
 
 static val tojson(rt *r, val v, const args *a) {
   const val missing = {.kind = V_MISSING};
-  return to_json(r, v, arg_or(a, 1, "ensure_ascii", missing), arg_or(a, 0, "indent", missing),
-                 arg_or(a, 2, "separators", missing), arg_or(a, 3, "sort_keys", missing));
+  return mt_chat_to_json(r, v, mt_arg_or(a, 1, "ensure_ascii", missing),
+                         mt_arg_or(a, 0, "indent", missing), mt_arg_or(a, 2, "separators", missing),
+                         mt_arg_or(a, 3, "sort_keys", missing));
 }
 
 /* ---- numbers ------------------------------------------------------------------------------- */
@@ -197,7 +207,7 @@ static val tojson(rt *r, val v, const args *a) {
 /* A Python numeric literal in the text: white space around and single underscores within are
  * allowed. */
 static bool clean_number(const str *s, char *out, size_t cap) {
-  size_t from = uni_skip_space(s->p, s->len, 0), to = uni_trim_end(s->p, from, s->len), n = 0;
+  size_t from = mt_uni_skip_space(s->p, s->len, 0), to = mt_uni_trim_end(s->p, from, s->len), n = 0;
   for (size_t i = from; i < to; i++) {
     bool inside = i > from && i + 1 < to && s->p[i - 1] != '_' && s->p[i + 1] != '_';
     if (s->p[i] == '_' && inside) continue;
@@ -232,41 +242,42 @@ static bool parse_float(const str *s, double *out) {
 }
 
 static val int_filter(rt *r, val v, const args *a) {
-  int64_t i, base = val_to_index(r, arg_or(a, 1, "base", val_int(10, MT_SPAN_TEMPLATE)), "base");
+  int64_t i,
+      base = mt_val_to_index(r, mt_arg_or(a, 1, "base", mt_val_int(10, MT_SPAN_TEMPLATE)), "base");
   double f;
   if (v.kind == V_INT || v.kind == V_BOOL)
-    return val_int(v.kind == V_INT ? v.u.i : v.u.b, v.origin);
-  if (v.kind == V_UNDEF) fail_undefined(r, v);
+    return mt_val_int(v.kind == V_INT ? v.u.i : v.u.b, v.origin);
+  if (v.kind == V_UNDEF) mt_chat_fail_undefined(r, v);
   if (v.kind == V_STR && parse_int(v.u.s, base > 36 ? 0 : (int)base, &i))
-    return val_int(i, val_origin(v));
+    return mt_val_int(i, mt_val_origin(v));
   bool number = v.kind == V_FLOAT || (v.kind == V_STR && parse_float(v.u.s, &f));
   if (v.kind == V_FLOAT) f = v.u.f;
-  if (number && f > -0x1p63 && f < 0x1p63) return val_int((int64_t)f, val_origin(v));
-  return arg_or(a, 0, "default", val_int(0, MT_SPAN_TEMPLATE));
+  if (number && f > -0x1p63 && f < 0x1p63) return mt_val_int((int64_t)f, mt_val_origin(v));
+  return mt_arg_or(a, 0, "default", mt_val_int(0, MT_SPAN_TEMPLATE));
 }
 
 static val float_filter(rt *r, val v, const args *a) {
   double f;
-  if (val_is_number(v)) return val_float(val_number(v), v.origin);
-  if (v.kind == V_UNDEF) fail_undefined(r, v);
-  if (v.kind == V_STR && parse_float(v.u.s, &f)) return val_float(f, val_origin(v));
-  return arg_or(a, 0, "default", val_float(0, MT_SPAN_TEMPLATE));
+  if (mt_val_is_number(v)) return mt_val_float(mt_val_number(v), v.origin);
+  if (v.kind == V_UNDEF) mt_chat_fail_undefined(r, v);
+  if (v.kind == V_STR && parse_float(v.u.s, &f)) return mt_val_float(f, mt_val_origin(v));
+  return mt_arg_or(a, 0, "default", mt_val_float(0, MT_SPAN_TEMPLATE));
 }
 
 static val abs_filter(rt *r, val v, const args *a) {
   (void)a;
-  if (v.kind == V_UNDEF) fail_undefined(r, v);
-  if (!val_is_number(v)) fail(r, "abs needs a number, not %s", val_type_name(v));
+  if (v.kind == V_UNDEF) mt_chat_fail_undefined(r, v);
+  if (!mt_val_is_number(v)) mt_chat_fail(r, "abs needs a number, not %s", mt_val_type_name(v));
   bool negative = v.kind == V_FLOAT ? v.u.f < 0 : v.kind == V_INT && v.u.i < 0;
-  if (v.kind == V_BOOL) return val_int(v.u.b, v.origin);
-  return negative ? negate(r, v) : v;
+  if (v.kind == V_BOOL) return mt_val_int(v.u.b, v.origin);
+  return negative ? mt_chat_negate(r, v) : v;
 }
 
 /* Rounded to the nearest with the given decimals, ties of the exact value to even, as Python's
  * round. */
 static double round_decimal(rt *r, double f, int64_t precision) {
   char text[512];
-  if (precision < 0) fail(r, "round: a negative precision is not supported");
+  if (precision < 0) mt_chat_fail(r, "round: a negative precision is not supported");
   if (precision > 100 || !(fabs(f) < 1e300)) return f;
   snprintf(text, sizeof text, "%.*f", (int)precision, f);
   return strtod(text, NULL);
@@ -279,30 +290,30 @@ static double whole(double f, bool up) {
 }
 
 static val round_filter(rt *r, val v, const args *a) {
-  int64_t precision =
-      val_to_index(r, arg_or(a, 0, "precision", val_int(0, MT_SPAN_TEMPLATE)), "precision");
-  const str *how = arg_str(r, a, 1, "method");
-  if (v.kind == V_UNDEF) fail_undefined(r, v);
-  if (!val_is_number(v)) fail(r, "round needs a number, not %s", val_type_name(v));
-  if (!how || str_is(how, "common")) {
-    if (v.kind == V_FLOAT) return val_float(round_decimal(r, v.u.f, precision), v.origin);
-    if (precision < 0) fail(r, "round: a negative precision is not supported");
-    return val_int(v.kind == V_BOOL ? v.u.b : v.u.i, v.origin);
+  int64_t precision = mt_val_to_index(
+      r, mt_arg_or(a, 0, "precision", mt_val_int(0, MT_SPAN_TEMPLATE)), "precision");
+  const str *how = mt_arg_str(r, a, 1, "method");
+  if (v.kind == V_UNDEF) mt_chat_fail_undefined(r, v);
+  if (!mt_val_is_number(v)) mt_chat_fail(r, "round needs a number, not %s", mt_val_type_name(v));
+  if (!how || mt_str_is(how, "common")) {
+    if (v.kind == V_FLOAT) return mt_val_float(round_decimal(r, v.u.f, precision), v.origin);
+    if (precision < 0) mt_chat_fail(r, "round: a negative precision is not supported");
+    return mt_val_int(v.kind == V_BOOL ? v.u.b : v.u.i, v.origin);
   }
-  if (!str_is(how, "ceil") && !str_is(how, "floor"))
-    fail(r, "round: method must be common, ceil or floor");
+  if (!mt_str_is(how, "ceil") && !mt_str_is(how, "floor"))
+    mt_chat_fail(r, "round: method must be common, ceil or floor");
   if (precision < 0 || precision > 22)
-    fail(r, "round: a precision outside 0 to 22 is not supported");
+    mt_chat_fail(r, "round: a precision outside 0 to 22 is not supported");
   double scale = 1;
   for (int64_t i = 0; i < precision; i++) scale *= 10;
-  return val_float(whole(val_number(v) * scale, str_is(how, "ceil")) / scale, v.origin);
+  return mt_val_float(whole(mt_val_number(v) * scale, mt_str_is(how, "ceil")) / scale, v.origin);
 }
 
 #define FILTER(name, params, fn) \
   { {"filter", name, params}, fn, false }
 #define KEEPING_FILTER(name, params, fn) \
   { {"filter", name, params}, fn, true }
-const filter_def chat_text_filters[] = {
+const filter_def mt_chat_text_filters[] = {
     FILTER("tojson", "indent?,ensure_ascii?,separators?,sort_keys?", tojson),
     KEEPING_FILTER("trim", "chars?", trim),
     KEEPING_FILTER("upper", "", upper),

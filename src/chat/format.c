@@ -21,7 +21,8 @@ static int64_t read_number(rt *r, const str *f, size_t *i, int64_t max) {
   int64_t n = 0;
   while (*i < f->len && f->p[*i] >= '0' && f->p[*i] <= '9') {
     n = n * 10 + (f->p[(*i)++] - '0');
-    if (n > max) fail(r, "a format asks for a width or precision beyond %lld", (long long)max);
+    if (n > max)
+      mt_chat_fail(r, "a format asks for a width or precision beyond %lld", (long long)max);
   }
   return n;
 }
@@ -30,13 +31,13 @@ static int64_t read_number(rt *r, const str *f, size_t *i, int64_t max) {
  * width. */
 static void put_aligned(sb *b, const spec *s, const str *text, size_t head, char default_align,
                         int origin) {
-  int64_t n = (int64_t)str_chars(b->r, text), pad = s->width > n ? s->width - n : 0;
+  int64_t n = (int64_t)mt_str_chars(b->r, text), pad = s->width > n ? s->width - n : 0;
   char align = s->align ? s->align : default_align;
   int64_t left = align == '<' ? 0 : align == '^' ? pad / 2 : pad;
-  if (align == '=') sb_part(b, text, 0, head);
-  for (int64_t i = 0; i < left; i++) sb_add(b, s->fill, s->fill_len, origin);
-  sb_part(b, text, align == '=' ? head : 0, text->len);
-  for (int64_t i = left; i < pad; i++) sb_add(b, s->fill, s->fill_len, origin);
+  if (align == '=') mt_sb_part(b, text, 0, head);
+  for (int64_t i = 0; i < left; i++) mt_sb_add(b, s->fill, s->fill_len, origin);
+  mt_sb_part(b, text, align == '=' ? head : 0, text->len);
+  for (int64_t i = left; i < pad; i++) mt_sb_add(b, s->fill, s->fill_len, origin);
 }
 
 static size_t digits_of(uint64_t v, unsigned radix, bool upper, char out[70]) {
@@ -73,7 +74,7 @@ static void put_int(sb *b, const spec *s, int64_t v, int origin, bool precision_
     if (s->comma && i && (n_digits - i) % 3 == 0) text[n++] = ',';
     text[n++] = digits[i];
   }
-  put_aligned(b, s, val_str(b->r, text, n, origin).u.s, head, '>', origin);
+  put_aligned(b, s, mt_val_str(b->r, text, n, origin).u.s, head, '>', origin);
 }
 
 /* Inserts thousands separators into the digits before the point. */
@@ -94,13 +95,13 @@ static void put_float(sb *b, const spec *s, double v, int origin) {
   double size = negative ? -v : v;
   size_t n = put_sign(text, s, negative), head = n, len;
   if (!s->type && s->precision < 0) {
-    len = format_float_repr(size, number);
+    len = mt_chat_format_float_repr(size, number);
   } else {
     char type = percent ? 'f' : s->type ? s->type : 'g';
     snprintf(fmt, sizeof fmt, s->alternate ? "%%#.*%c" : "%%.*%c", type);
     len = (size_t)snprintf(number, sizeof number, fmt, precision, percent ? size * 100 : size);
   }
-  if (len >= sizeof number) fail(b->r, "a formatted number is too long");
+  if (len >= sizeof number) mt_chat_fail(b->r, "a formatted number is too long");
   if (s->comma) {
     n += with_commas(number, len, text + n);
   } else {
@@ -108,26 +109,26 @@ static void put_float(sb *b, const spec *s, double v, int origin) {
     n += len;
   }
   if (percent) text[n++] = '%';
-  put_aligned(b, s, val_str(b->r, text, n, origin).u.s, head, '>', origin);
+  put_aligned(b, s, mt_val_str(b->r, text, n, origin).u.s, head, '>', origin);
 }
 
 /* ---- "%s" % value -------------------------------------------------------------------------- */
 
 static void put_percent_text(sb *b, const spec *s, val v) {
   rt *r = b->r;
-  sb text = sb_new(r);
+  sb text = mt_sb_new(r);
   if (s->type == 's')
-    put_str(&text, v);
+    mt_chat_put_str(&text, v);
   else
-    put_repr(&text, v);
-  const str *t = sb_val(&text).u.s;
-  if (s->precision >= 0) t = str_slice(r, t, 0, str_offset(r, t, (size_t)s->precision));
+    mt_chat_put_repr(&text, v);
+  const str *t = mt_sb_val(&text).u.s;
+  if (s->precision >= 0) t = mt_str_slice(r, t, 0, mt_str_offset(r, t, (size_t)s->precision));
   put_aligned(b, s, t, 0, '>', MT_SPAN_TEMPLATE);
 }
 
 static int64_t whole_number(rt *r, val v) {
-  if (v.kind != V_FLOAT) return val_to_index(r, v, "%d");
-  if (!(v.u.f > -0x1p63 && v.u.f < 0x1p63)) fail(r, "a number exceeds 64 bits");
+  if (v.kind != V_FLOAT) return mt_val_to_index(r, v, "%d");
+  if (!(v.u.f > -0x1p63 && v.u.f < 0x1p63)) mt_chat_fail(r, "a number exceeds 64 bits");
   return (int64_t)v.u.f;
 }
 
@@ -136,14 +137,15 @@ static void put_percent(sb *b, const spec *s, val v) {
   if (s->type == 's' || s->type == 'r' || s->type == 'a') {
     put_percent_text(b, s, v);
   } else if (strchr("diuxXo", s->type)) {
-    put_int(b, s, whole_number(r, v), val_origin(v), true);
+    put_int(b, s, whole_number(r, v), mt_val_origin(v), true);
   } else if (strchr("eEfFgG", s->type)) {
-    if (!val_is_number(v)) fail(r, "%%%c needs a number, not %s", s->type, val_type_name(v));
-    put_float(b, s, val_number(v), val_origin(v));
-  } else if (s->type == 'c' && v.kind == V_STR && str_chars(r, v.u.s) == 1) {
+    if (!mt_val_is_number(v))
+      mt_chat_fail(r, "%%%c needs a number, not %s", s->type, mt_val_type_name(v));
+    put_float(b, s, mt_val_number(v), mt_val_origin(v));
+  } else if (s->type == 'c' && v.kind == V_STR && mt_str_chars(r, v.u.s) == 1) {
     put_aligned(b, s, v.u.s, 0, '>', MT_SPAN_TEMPLATE);
   } else {
-    fail(r, "the format %%%c is not supported here", s->type);
+    mt_chat_fail(r, "the format %%%c is not supported here", s->type);
   }
 }
 
@@ -169,7 +171,7 @@ static spec percent_spec(rt *r, const str *f, size_t *i) {
   }
   while (*i < f->len && f->p[*i] && strchr("hlL", f->p[*i])) ++*i;
   if (*i >= f->len || (unsigned char)f->p[*i] < ' ' || (unsigned char)f->p[*i] > '~')
-    fail(r, "incomplete format");
+    mt_chat_fail(r, "incomplete format");
   s.type = f->p[(*i)++];
   if (zero && !s.align && strchr("diuxXoeEfFgG", s.type)) {
     s.align = '=';
@@ -178,41 +180,41 @@ static spec percent_spec(rt *r, const str *f, size_t *i) {
   return s;
 }
 
-val format_percent(rt *r, const str *f, val arg) {
+val mt_chat_format_percent(rt *r, const str *f, val arg) {
   val one[1] = {arg};
   list single = {.form = LIST_TUPLE, .n = 1, .v = one};
   const list *l = arg.kind == V_LIST && arg.u.l->form == LIST_TUPLE ? arg.u.l : &single;
   size_t used = 0;
   bool by_key = false;
-  sb b = sb_new(r);
+  sb b = mt_sb_new(r);
   for (size_t i = 0; i < f->len;) {
     const char *q = memchr(f->p + i, '%', f->len - i);
     size_t at = q ? (size_t)(q - f->p) : f->len;
-    sb_part(&b, f, i, at);
+    mt_sb_part(&b, f, i, at);
     if (!q) break;
     i = at + 1;
     val v = (val){.kind = V_MISSING};
     if (i < f->len && f->p[i] == '(') {
       const char *close = memchr(f->p + i, ')', f->len - i);
-      if (!close || arg.kind != V_DICT) fail(r, "a format with (key) needs a dict");
-      v = get_item(r, arg, val_slice(r, f, i + 1, (size_t)(close - f->p)));
+      if (!close || arg.kind != V_DICT) mt_chat_fail(r, "a format with (key) needs a dict");
+      v = mt_chat_get_item(r, arg, mt_val_slice(r, f, i + 1, (size_t)(close - f->p)));
       i = (size_t)(close - f->p) + 1;
       by_key = true;
     }
     spec s = percent_spec(r, f, &i);
     if (s.type == '%') {
-      sb_puts(&b, "%", str_origin(f, at));
+      mt_sb_puts(&b, "%", mt_str_origin(f, at));
       continue;
     }
     if (v.kind == V_MISSING) {
-      if (used >= l->n) fail(r, "not enough arguments for format string");
+      if (used >= l->n) mt_chat_fail(r, "not enough arguments for format string");
       v = l->v[used++];
     }
     put_percent(&b, &s, v);
   }
   if (!by_key && used < l->n && arg.kind != V_DICT)
-    fail(r, "not all arguments converted during string formatting");
-  return sb_val(&b);
+    mt_chat_fail(r, "not all arguments converted during string formatting");
+  return mt_sb_val(&b);
 }
 
 /* ---- "{}".format(value) -------------------------------------------------------------------- */
@@ -222,7 +224,7 @@ static spec brace_spec(rt *r, const str *f, size_t i, size_t end) {
   spec s = {.fill = " ", .fill_len = 1, .precision = -1, .width = -1};
   const str part = {.p = f->p, .len = end};
   size_t next = i;
-  if (i < end) uni_at(f->p, end, i, &next);
+  if (i < end) mt_uni_at(f->p, end, i, &next);
   if (next < end && strchr("<>^=", f->p[next]) && f->p[next]) {
     memcpy(s.fill, f->p + i, next - i);
     s.fill_len = next - i;
@@ -248,7 +250,7 @@ static spec brace_spec(rt *r, const str *f, size_t i, size_t end) {
   }
   if (i < end) s.type = f->p[i++];
   if (i < end || (s.type && !strchr("sdxXobeEfFgG%", s.type)))
-    fail(r, "a format specification is not supported");
+    mt_chat_fail(r, "a format specification is not supported");
   return s;
 }
 
@@ -257,22 +259,23 @@ static void put_brace(sb *b, const spec *s, val v, char conversion, int origin) 
   bool is_int = v.kind == V_INT || (v.kind == V_BOOL && s->type);
   if (!conversion && (is_int || v.kind == V_FLOAT) && s->type != 's') {
     if (is_int && (!s->type || strchr("dxXob", s->type))) {
-      put_int(b, s, val_to_index(r, v, "a number"), val_origin(v), false);
+      put_int(b, s, mt_val_to_index(r, v, "a number"), mt_val_origin(v), false);
       return;
     }
-    if (s->type && strchr("dxXob", s->type)) fail(r, "the format '%c' needs an integer", s->type);
-    put_float(b, s, val_number(v), val_origin(v));
+    if (s->type && strchr("dxXob", s->type))
+      mt_chat_fail(r, "the format '%c' needs an integer", s->type);
+    put_float(b, s, mt_val_number(v), mt_val_origin(v));
     return;
   }
   if (s->type && s->type != 's')
-    fail(r, "the format '%c' does not fit %s", s->type, val_type_name(v));
-  sb text = sb_new(r);
+    mt_chat_fail(r, "the format '%c' does not fit %s", s->type, mt_val_type_name(v));
+  sb text = mt_sb_new(r);
   if (conversion == 'r')
-    put_repr(&text, v);
+    mt_chat_put_repr(&text, v);
   else
-    put_str(&text, v);
-  const str *t = sb_val(&text).u.s;
-  if (s->precision >= 0) t = str_slice(r, t, 0, str_offset(r, t, (size_t)s->precision));
+    mt_chat_put_str(&text, v);
+  const str *t = mt_sb_val(&text).u.s;
+  if (s->precision >= 0) t = mt_str_slice(r, t, 0, mt_str_offset(r, t, (size_t)s->precision));
   put_aligned(b, s, t, 0, '<', origin);
 }
 
@@ -293,14 +296,14 @@ static val field_value(rt *r, const str *f, size_t i, size_t end, const args *a,
         v = a->kw[k].v;
   }
   if (v.kind == V_MISSING)
-    fail(r, "format: the field '%.*s' is not given", (int)(i - from < 100 ? i - from : 100),
-         f->p + from);
+    mt_chat_fail(r, "format: the field '%.*s' is not given", (int)(i - from < 100 ? i - from : 100),
+                 f->p + from);
   while (i < end) {
     bool is_item = f->p[i++] == '[';
     size_t start = i;
     while (i < end && f->p[i] != ']' && (is_item || (f->p[i] != '.' && f->p[i] != '['))) i++;
-    if (i == start || (is_item && i >= end)) fail(r, "format: a field is malformed");
-    v = get_path(r, v, val_slice(r, f, start, i), (val){.kind = V_MISSING});
+    if (i == start || (is_item && i >= end)) mt_chat_fail(r, "format: a field is malformed");
+    v = mt_chat_get_path(r, v, mt_val_slice(r, f, start, i), (val){.kind = V_MISSING});
     i += is_item;
   }
   return v;
@@ -311,39 +314,40 @@ static size_t put_field(sb *b, const str *f, size_t i, const args *a, size_t *au
   size_t end = i, name_end;
   while (end < f->len && f->p[end] != '}' && f->p[end] != '{') end++;
   if (end >= f->len || f->p[end] == '{')
-    fail(r, "format: a field is not closed, or holds another field");
-  int origin = str_origin(f, i - 1);
+    mt_chat_fail(r, "format: a field is not closed, or holds another field");
+  int origin = mt_str_origin(f, i - 1);
   for (name_end = i; name_end < end && f->p[name_end] != ':' && f->p[name_end] != '!';) name_end++;
   val v = field_value(r, f, i, name_end, a, automatic);
   char conversion = 0;
   i = name_end;
   if (i < end && f->p[i] == '!') {
     conversion = i + 1 < end ? f->p[i + 1] : 0;
-    if (conversion != 'r' && conversion != 's') fail(r, "format: only !r and !s are supported");
+    if (conversion != 'r' && conversion != 's')
+      mt_chat_fail(r, "format: only !r and !s are supported");
     i += 2;
   }
-  if (i < end && f->p[i] != ':') fail(r, "format: a field is malformed");
+  if (i < end && f->p[i] != ':') mt_chat_fail(r, "format: a field is malformed");
   spec s = brace_spec(r, f, i < end ? i + 1 : end, end);
   put_brace(b, &s, v, conversion, origin);
   return end + 1;
 }
 
-val format_braces(rt *r, const str *f, const args *a) {
-  sb b = sb_new(r);
+val mt_chat_format_braces(rt *r, const str *f, const args *a) {
+  sb b = mt_sb_new(r);
   size_t automatic = 0;
   for (size_t i = 0; i < f->len;) {
     size_t plain = i;
     while (i < f->len && f->p[i] != '{' && f->p[i] != '}') i++;
-    sb_part(&b, f, plain, i);
+    mt_sb_part(&b, f, plain, i);
     if (i >= f->len) break;
     if (i + 1 < f->len && f->p[i + 1] == f->p[i]) {
-      sb_part(&b, f, i, i + 1);
+      mt_sb_part(&b, f, i, i + 1);
       i += 2;
     } else if (f->p[i] == '}') {
-      fail(r, "format: a single '}'");
+      mt_chat_fail(r, "format: a single '}'");
     } else {
       i = put_field(&b, f, i + 1, a, &automatic);
     }
   }
-  return sb_val(&b);
+  return mt_sb_val(&b);
 }

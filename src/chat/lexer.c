@@ -19,7 +19,7 @@ static token *push(lexer *x, int kind, size_t from, size_t to) {
   mt_chat_template *t = x->t;
   if (t->n_tok == t->cap_tok) {
     size_t cap = t->cap_tok ? 2 * t->cap_tok : 256;
-    t->tok = arena_grow(&t->mem, t->tok, t->cap_tok * sizeof *t->tok, cap * sizeof *t->tok);
+    t->tok = mt_arena_grow(&t->mem, t->tok, t->cap_tok * sizeof *t->tok, cap * sizeof *t->tok);
     t->cap_tok = cap;
   }
   token *k = &t->tok[t->n_tok++];
@@ -35,7 +35,7 @@ static void advance(lexer *x, size_t to) {
 
 static noreturn void fail(lexer *x, const char *what) {
   x->t->trap.line = x->line;
-  trap_throw(&x->t->trap, MT_EFORMAT, "%s", what);
+  mt_trap_throw(&x->t->trap, MT_EFORMAT, "%s", what);
 }
 
 static bool looking_at(const lexer *x, size_t i, const char *lit) {
@@ -49,15 +49,15 @@ static size_t match_word(const lexer *x, size_t i, const char *word) {
   if (!looking_at(x, i, "{%")) return 0;
   i += 2;
   if (i < x->n && (x->s[i] == '-' || x->s[i] == '+')) i++;
-  i = uni_skip_space(x->s, x->n, i);
+  i = mt_uni_skip_space(x->s, x->n, i);
   if (!looking_at(x, i, word)) return 0;
-  return uni_skip_space(x->s, x->n, i + strlen(word));
+  return mt_uni_skip_space(x->s, x->n, i + strlen(word));
 }
 
 /* The end of a tag at i ("-" sign, then close): the offset after it and what it swallows; 0 if
  * there is none. */
 static size_t match_end(const lexer *x, size_t i, const char *close, bool plus_and_trim) {
-  if (x->s[i] == '-' && looking_at(x, i + 1, close)) return uni_skip_space(x->s, x->n, i + 3);
+  if (x->s[i] == '-' && looking_at(x, i + 1, close)) return mt_uni_skip_space(x->s, x->n, i + 3);
   if (plus_and_trim && x->s[i] == '+' && looking_at(x, i + 1, close)) return i + 3;
   if (!looking_at(x, i, close)) return 0;
   i += 2;
@@ -74,11 +74,11 @@ static void end_tag(lexer *x, size_t to) {
 static void lex_text(lexer *x, size_t tag, char sign, bool is_variable) {
   size_t from = x->pos, to = tag;
   if (sign == '-') {
-    to = uni_trim_end(x->s, from, to);
+    to = mt_uni_trim_end(x->s, from, to);
   } else if (sign != '+' && !is_variable) {
     size_t line_start = to;
     while (line_start > from && x->s[line_start - 1] != '\n') line_start--;
-    if ((line_start > from || x->line_starting) && uni_skip_space(x->s, tag, line_start) == tag)
+    if ((line_start > from || x->line_starting) && mt_uni_skip_space(x->s, tag, line_start) == tag)
       to = line_start;
   }
   if (to > from) push(x, TOK_DATA, from, to);
@@ -242,7 +242,8 @@ static size_t unescape(lexer *x, size_t i, size_t end, char *out) {
       i = unescape_octal(x, i, end, out, &n);
     } else if (c == 'N') {
       x->t->trap.line = x->line;
-      trap_throw(&x->t->trap, MT_EUNSUPPORTED, "the escape \\N{...} in a string is not supported");
+      mt_trap_throw(&x->t->trap, MT_EUNSUPPORTED,
+                    "the escape \\N{...} in a string is not supported");
     } else {
       out[n++] = '\\';
     }
@@ -262,7 +263,7 @@ static void lex_string(lexer *x) {
   if (i >= x->n) fail(x, "a string has no end");
   token *k = push(x, TOK_STRING, from, i);
   if (escapes) {
-    char *out = arena_alloc(&x->t->mem, i - from + 4, 1);
+    char *out = mt_arena_alloc(&x->t->mem, i - from + 4, 1);
     k->len = unescape(x, from, i, out);
     k->p = out;
   }
@@ -286,7 +287,7 @@ static bool lex_operator(lexer *x, char *open, size_t *depth) {
   if (!c || !strchr("+-/*%~[](){}><=.:|,;", c)) return false;
   if (strchr("([{", c)) {
     if (*depth >= MAX_NESTING)
-      trap_throw(&x->t->trap, MT_ELIMIT, "brackets nest deeper than %d levels", MAX_NESTING);
+      mt_trap_throw(&x->t->trap, MT_ELIMIT, "brackets nest deeper than %d levels", MAX_NESTING);
     open[(*depth)++] = c == '(' ? ')' : c == '[' ? ']' : '}';
   }
   if (strchr(")]}", c) && (!*depth || open[--*depth] != c))
@@ -309,7 +310,7 @@ static void lex_tag(lexer *x, bool is_variable) {
       return;
     }
     char c = x->s[x->pos];
-    size_t after = uni_skip_space(x->s, x->n, x->pos);
+    size_t after = mt_uni_skip_space(x->s, x->n, x->pos);
     x->t->trap.line = x->line;
     if (after > x->pos) {
       advance(x, after);
@@ -340,7 +341,7 @@ static size_t find_tag(const lexer *x, size_t i) {
   return x->n;
 }
 
-void lex_template(mt_chat_template *t) {
+void mt_chat_lex(mt_chat_template *t) {
   lexer x = {.t = t, .s = t->source, .n = t->source_len, .line = 1, .line_starting = true};
   while (x.pos < x.n) {
     size_t tag = find_tag(&x, x.pos);

@@ -4,10 +4,10 @@
 
 #include "runtime.h"
 
-val markup_escape(rt *r, val v) {
+val mt_markup_escape(rt *r, val v) {
   if (v.kind == V_STR && v.markup) return v;
-  const str *s = val_to_str(r, v);
-  sb b = sb_new(r);
+  const str *s = mt_val_to_str(r, v);
+  sb b = mt_sb_new(r);
   size_t plain = 0;
   for (size_t i = 0; i < s->len; i++) {
     char c = s->p[i];
@@ -18,33 +18,33 @@ val markup_escape(rt *r, val v) {
                          : c == '\'' ? "&#39;"
                                      : NULL;
     if (!entity) continue;
-    sb_part(&b, s, plain, i);
-    sb_puts(&b, entity, str_origin(s, i));
+    mt_sb_part(&b, s, plain, i);
+    mt_sb_puts(&b, entity, mt_str_origin(s, i));
     plain = i + 1;
   }
-  sb_part(&b, s, plain, s->len);
-  val out = sb_val(&b);
+  mt_sb_part(&b, s, plain, s->len);
+  val out = mt_sb_val(&b);
   out.markup = true;
   return out;
 }
 
-val markup_mark(rt *r, val v) {
+val mt_markup_mark(rt *r, val v) {
   if (v.kind == V_STR) v.markup = true;
   if (v.kind != V_LIST) return v;
-  val *marked = val_array(r, v.u.l->n);
+  val *marked = mt_val_array(r, v.u.l->n);
   for (size_t i = 0; i < v.u.l->n; i++) {
     marked[i] = v.u.l->v[i];
     if (marked[i].kind == V_STR) marked[i].markup = true;
   }
-  return val_list(r, marked, v.u.l->n, v.u.l->form, v.origin);
+  return mt_val_list(r, marked, v.u.l->n, v.u.l->form, v.origin);
 }
 
 static val escape_strings(rt *r, val v) {
-  if (v.kind == V_STR) return markup_escape(r, v);
+  if (v.kind == V_STR) return mt_markup_escape(r, v);
   if (v.kind != V_LIST) return v;
-  val *escaped = val_array(r, v.u.l->n);
-  for (size_t i = 0; i < v.u.l->n; i++) escaped[i] = markup_escape(r, v.u.l->v[i]);
-  return val_list(r, escaped, v.u.l->n, v.u.l->form, v.origin);
+  val *escaped = mt_val_array(r, v.u.l->n);
+  for (size_t i = 0; i < v.u.l->n; i++) escaped[i] = mt_markup_escape(r, v.u.l->v[i]);
+  return mt_val_list(r, escaped, v.u.l->n, v.u.l->form, v.origin);
 }
 
 /* Methods that compare and search take their arguments as they are, as do those that split. */
@@ -56,16 +56,16 @@ static bool takes_as_is(const char *name) {
   return false;
 }
 
-val markup_call(rt *r, const method_def *m, val self, const args *a) {
+val mt_markup_call(rt *r, const method_def *m, val self, const args *a) {
   args escaped = *a;
   if (!takes_as_is(m->sig.name)) {
-    val *pos = val_array(r, a->n_pos);
-    kwarg *kw = arena_alloc(&r->mem, a->n_kw, sizeof *kw);
+    val *pos = mt_val_array(r, a->n_pos);
+    kwarg *kw = mt_arena_alloc(&r->mem, a->n_kw, sizeof *kw);
     for (size_t i = 0; i < a->n_pos; i++) pos[i] = escape_strings(r, a->pos[i]);
     for (size_t i = 0; i < a->n_kw; i++)
       kw[i] = (kwarg){a->kw[i].name, escape_strings(r, a->kw[i].v)};
     escaped.pos = pos;
     escaped.kw = kw;
   }
-  return markup_mark(r, m->fn(r, self, &escaped));
+  return mt_markup_mark(r, m->fn(r, self, &escaped));
 }

@@ -7,11 +7,11 @@ enum { PART_KEYS, PART_VALUES, PART_ITEMS };
 
 static val dict_part(rt *r, val v, int part, int form) {
   const dict *d = v.u.d;
-  val *out = val_array(r, d->n);
+  val *out = mt_val_array(r, d->n);
   for (size_t i = 0; i < d->n; i++)
-    out[i] = part == PART_ITEMS ? val_list(r, &d->kv[2 * i], 2, LIST_TUPLE, v.origin)
+    out[i] = part == PART_ITEMS ? mt_val_list(r, &d->kv[2 * i], 2, LIST_TUPLE, v.origin)
                                 : d->kv[2 * i + (part == PART_VALUES)];
-  return val_list(r, out, d->n, form, v.origin);
+  return mt_val_list(r, out, d->n, form, v.origin);
 }
 
 static val keys(rt *r, val v, const args *a) {
@@ -28,8 +28,8 @@ static val items(rt *r, val v, const args *a) {
 }
 
 static val get(rt *r, val v, const args *a) {
-  const val *found = dict_get(r, v.u.d, arg_get(a, 0, "key"));
-  return found ? *found : arg_or(a, 1, "default", val_none());
+  const val *found = mt_dict_get(r, v.u.d, mt_arg_get(a, 0, "key"));
+  return found ? *found : mt_arg_or(a, 1, "default", mt_val_none());
 }
 
 static val copy(rt *r, val v,
@@ -40,16 +40,16 @@ static val copy(rt *r, val v,
 }
 
 static val list_index(rt *r, val v, const args *a) {
-  val what = arg_get(a, 0, "value");
+  val what = mt_arg_get(a, 0, "value");
   for (size_t i = 0; i < v.u.l->n; i++)
-    if (val_eq(r, v.u.l->v[i], what)) return val_int((int64_t)i, v.origin);
-  fail(r, "the value is not in the list");
+    if (mt_val_eq(r, v.u.l->v[i], what)) return mt_val_int((int64_t)i, v.origin);
+  mt_chat_fail(r, "the value is not in the list");
 }
 
 static val list_count(rt *r, val v, const args *a) {
   int64_t n = 0;
-  for (size_t i = 0; i < v.u.l->n; i++) n += val_eq(r, v.u.l->v[i], arg_get(a, 0, "value"));
-  return val_int(n, v.origin);
+  for (size_t i = 0; i < v.u.l->n; i++) n += mt_val_eq(r, v.u.l->v[i], mt_arg_get(a, 0, "value"));
+  return mt_val_int(n, v.origin);
 }
 
 static val cycler_next(rt *r, val v, const args *a) {
@@ -65,10 +65,10 @@ static val cycler_reset(rt *r, val v, const args *a) {
   (void)r;
   (void)a;
   v.u.cycler->at = 0;
-  return val_none();
+  return mt_val_none();
 }
 
-const method_def chat_other_methods[] = {
+const method_def mt_chat_other_methods[] = {
     {{"method", "keys", ""}, V_DICT, keys},
     {{"method", "values", ""}, V_DICT, values},
     {{"method", "items", ""}, V_DICT, items},
@@ -82,8 +82,8 @@ const method_def chat_other_methods[] = {
     {{NULL, NULL, NULL}, 0, NULL},
 };
 
-const method_def *method_find(val_kind kind, const char *name, size_t len) {
-  const method_def *tables[] = {chat_str_methods, chat_other_methods};
+const method_def *mt_chat_method_find(val_kind kind, const char *name, size_t len) {
+  const method_def *tables[] = {mt_chat_str_methods, mt_chat_other_methods};
   for (size_t t = 0; t < 2; t++)
     for (const method_def *m = tables[t]; m->sig.name; m++)
       if ((kind == V_MISSING || m->kind == kind) && strlen(m->sig.name) == len &&
@@ -92,6 +92,6 @@ const method_def *method_find(val_kind kind, const char *name, size_t len) {
   return NULL;
 }
 
-bool attribute_is_callable(const char *name) {
+bool mt_chat_is_loop_method(const char *name) {
   return !strcmp(name, "cycle") || !strcmp(name, "changed");
 }

@@ -4,8 +4,8 @@
 #include "runtime.h"
 
 static int worst(val a, val b) {
-  return val_origin(a) == MT_SPAN_USER || val_origin(b) == MT_SPAN_USER ? MT_SPAN_USER
-                                                                        : MT_SPAN_TEMPLATE;
+  return mt_val_origin(a) == MT_SPAN_USER || mt_val_origin(b) == MT_SPAN_USER ? MT_SPAN_USER
+                                                                              : MT_SPAN_TEMPLATE;
 }
 
 static int64_t as_int(val v) {
@@ -15,17 +15,19 @@ static int64_t as_int(val v) {
 static int64_t power_int(rt *r, int64_t base, int64_t exp) {
   int64_t out = 1;
   for (; exp > 0; exp >>= 1) {
-    if ((exp & 1) && __builtin_mul_overflow(out, base, &out)) fail(r, "an integer exceeds 64 bits");
-    if (exp > 1 && __builtin_mul_overflow(base, base, &base)) fail(r, "an integer exceeds 64 bits");
+    if ((exp & 1) && __builtin_mul_overflow(out, base, &out))
+      mt_chat_fail(r, "an integer exceeds 64 bits");
+    if (exp > 1 && __builtin_mul_overflow(base, base, &base))
+      mt_chat_fail(r, "an integer exceeds 64 bits");
   }
   return out;
 }
 
 /* Quotient rounded down, remainder with the divisor's sign. */
 static void divide_int(rt *r, int64_t a, int64_t b, int64_t *q, int64_t *m) {
-  if (b == 0) fail(r, "division by zero");
+  if (b == 0) mt_chat_fail(r, "division by zero");
   if (b == -1) { /* INT64_MIN / -1 traps */
-    if (__builtin_sub_overflow((int64_t)0, a, q)) fail(r, "an integer exceeds 64 bits");
+    if (__builtin_sub_overflow((int64_t)0, a, q)) mt_chat_fail(r, "an integer exceeds 64 bits");
     *m = 0;
     return;
   }
@@ -47,15 +49,15 @@ static val arith_int(rt *r, int op, int64_t a, int64_t b, int origin) {
     case TOK_FLOORDIV: divide_int(r, a, b, &v, &rest); break;
     case '%': divide_int(r, a, b, &rest, &v); break;
     case TOK_POW:
-      if (b < 0) fail(r, "a negative exponent is not supported");
+      if (b < 0) mt_chat_fail(r, "a negative exponent is not supported");
       v = power_int(r, a, b);
       break;
     default:
-      if (b == 0) fail(r, "division by zero");
-      return val_float((double)a / (double)b, origin);
+      if (b == 0) mt_chat_fail(r, "division by zero");
+      return mt_val_float((double)a / (double)b, origin);
   }
-  if (over) fail(r, "an integer exceeds 64 bits");
-  return val_int(v, origin);
+  if (over) mt_chat_fail(r, "an integer exceeds 64 bits");
+  return mt_val_int(v, origin);
 }
 
 /* a - n·b by long division in binary: exact, as C's fmod; both positive and finite. */
@@ -85,54 +87,54 @@ static double floor_div(double a, double b) {
 }
 
 static val arith_float(rt *r, int op, double a, double b, int origin) {
-  if ((op == '/' || op == '%' || op == TOK_FLOORDIV) && b == 0) fail(r, "division by zero");
+  if ((op == '/' || op == '%' || op == TOK_FLOORDIV) && b == 0) mt_chat_fail(r, "division by zero");
   switch (op) {
-    case '+': return val_float(a + b, origin);
-    case '-': return val_float(a - b, origin);
-    case '*': return val_float(a * b, origin);
-    case '/': return val_float(a / b, origin);
-    case '%': return val_float(modulo(a, b), origin);
-    case TOK_FLOORDIV: return val_float(floor_div(a, b), origin);
-    default: fail(r, "powers of floating-point numbers are not supported");
+    case '+': return mt_val_float(a + b, origin);
+    case '-': return mt_val_float(a - b, origin);
+    case '*': return mt_val_float(a * b, origin);
+    case '/': return mt_val_float(a / b, origin);
+    case '%': return mt_val_float(modulo(a, b), origin);
+    case TOK_FLOORDIV: return mt_val_float(floor_div(a, b), origin);
+    default: mt_chat_fail(r, "powers of floating-point numbers are not supported");
   }
 }
 
 static val repeat(rt *r, val v, int64_t times) {
   if (times < 0) times = 0;
   if (v.kind == V_STR) {
-    sb b = sb_new(r);
-    for (int64_t i = 0; i < times && v.u.s->len; i++) sb_str(&b, v.u.s);
-    val out = sb_val(&b);
+    sb b = mt_sb_new(r);
+    for (int64_t i = 0; i < times && v.u.s->len; i++) mt_sb_str(&b, v.u.s);
+    val out = mt_sb_val(&b);
     out.markup = v.markup;
     return out;
   }
   vec out = {.r = r};
   for (int64_t i = 0; i < times && v.u.l->n; i++)
-    for (size_t k = 0; k < v.u.l->n; k++) vec_push(&out, v.u.l->v[k]);
-  return vec_list(&out, v.u.l->form, v.origin);
+    for (size_t k = 0; k < v.u.l->n; k++) mt_vec_push(&out, v.u.l->v[k]);
+  return mt_vec_list(&out, v.u.l->form, v.origin);
 }
 
 static val join_lists(rt *r, val a, val b) {
   size_t n = a.u.l->n + b.u.l->n;
-  val *v = val_array(r, n);
+  val *v = mt_val_array(r, n);
   for (size_t i = 0; i < n; i++) v[i] = i < a.u.l->n ? a.u.l->v[i] : b.u.l->v[i - a.u.l->n];
-  return val_list(r, v, n, a.u.l->form, worst(a, b));
+  return mt_val_list(r, v, n, a.u.l->form, worst(a, b));
 }
 
 /* The arguments of marked text are escaped: strings here, and the text of other values when they
  * are put in as text. */
 static val percent(rt *r, val a, val b) {
-  if (!a.markup) return format_percent(r, a.u.s, b);
-  if (b.kind == V_DICT) fail(r, "formatting marked text by keys is not supported");
+  if (!a.markup) return mt_chat_format_percent(r, a.u.s, b);
+  if (b.kind == V_DICT) mt_chat_fail(r, "formatting marked text by keys is not supported");
   const list *l = b.kind == V_LIST && b.u.l->form == LIST_TUPLE ? b.u.l : NULL;
   size_t n = l ? l->n : 1;
-  val *escaped = val_array(r, n);
+  val *escaped = mt_val_array(r, n);
   for (size_t i = 0; i < n; i++) {
     escaped[i] = l ? l->v[i] : b;
-    if (!val_is_number(escaped[i])) escaped[i] = markup_escape(r, escaped[i]);
+    if (!mt_val_is_number(escaped[i])) escaped[i] = mt_markup_escape(r, escaped[i]);
   }
-  return markup_mark(
-      r, format_percent(r, a.u.s, val_list(r, escaped, n, LIST_TUPLE, MT_SPAN_TEMPLATE)));
+  return mt_markup_mark(r, mt_chat_format_percent(
+                               r, a.u.s, mt_val_list(r, escaped, n, LIST_TUPLE, MT_SPAN_TEMPLATE)));
 }
 
 static bool repeatable(val v) {
@@ -151,21 +153,21 @@ static const char *op_name(int op) {
   }
 }
 
-val arith(rt *r, int op, val a, val b) {
-  if (a.kind == V_UNDEF) fail_undefined(r, a);
+val mt_chat_arith(rt *r, int op, val a, val b) {
+  if (a.kind == V_UNDEF) mt_chat_fail_undefined(r, a);
   if (a.kind == V_STR && op == '%') return percent(r, a, b);
-  if (b.kind == V_UNDEF) fail_undefined(r, b);
-  if (val_is_number(a) && val_is_number(b)) {
+  if (b.kind == V_UNDEF) mt_chat_fail_undefined(r, b);
+  if (mt_val_is_number(a) && mt_val_is_number(b)) {
     if (a.kind == V_FLOAT || b.kind == V_FLOAT)
-      return arith_float(r, op, val_number(a), val_number(b), worst(a, b));
+      return arith_float(r, op, mt_val_number(a), mt_val_number(b), worst(a, b));
     return arith_int(r, op, as_int(a), as_int(b), worst(a, b));
   }
   if (op == '+' && a.kind == V_STR && b.kind == V_STR) {
-    sb out = sb_new(r);
+    sb out = mt_sb_new(r);
     bool markup = a.markup || b.markup;
-    sb_str(&out, (markup ? markup_escape(r, a) : a).u.s);
-    sb_str(&out, (markup ? markup_escape(r, b) : b).u.s);
-    val sum = sb_val(&out);
+    mt_sb_str(&out, (markup ? mt_markup_escape(r, a) : a).u.s);
+    mt_sb_str(&out, (markup ? mt_markup_escape(r, b) : b).u.s);
+    val sum = mt_sb_val(&out);
     sum.markup = markup;
     return sum;
   }
@@ -177,27 +179,29 @@ val arith(rt *r, int op, val a, val b) {
   if (op == '*' && repeatable(b) && (a.kind == V_INT || a.kind == V_BOOL))
     return repeat(r, b, as_int(a));
   if (op == '+' && (a.kind == V_STR || b.kind == V_STR))
-    fail(r, "can only concatenate str to str, not %s and %s", val_type_name(a), val_type_name(b));
-  fail(r, "unsupported operand types for %s: %s and %s", op_name(op), val_type_name(a),
-       val_type_name(b));
+    mt_chat_fail(r, "can only concatenate str to str, not %s and %s", mt_val_type_name(a),
+                 mt_val_type_name(b));
+  mt_chat_fail(r, "unsupported operand types for %s: %s and %s", op_name(op), mt_val_type_name(a),
+               mt_val_type_name(b));
 }
 
-val negate(rt *r, val a) {
-  if (a.kind == V_FLOAT) return val_float(-a.u.f, a.origin);
-  if (a.kind == V_UNDEF) fail_undefined(r, a);
-  if (!val_is_number(a)) fail(r, "bad operand type for unary -: %s", val_type_name(a));
+val mt_chat_negate(rt *r, val a) {
+  if (a.kind == V_FLOAT) return mt_val_float(-a.u.f, a.origin);
+  if (a.kind == V_UNDEF) mt_chat_fail_undefined(r, a);
+  if (!mt_val_is_number(a))
+    mt_chat_fail(r, "bad operand type for unary -: %s", mt_val_type_name(a));
   return arith_int(r, '-', 0, as_int(a), a.origin);
 }
 
-bool compare(rt *r, int op, val a, val b) {
+bool mt_chat_compare(rt *r, int op, val a, val b) {
   switch (op) {
-    case TOK_EQ: return val_eq(r, a, b);
-    case TOK_NE: return !val_eq(r, a, b);
-    case '<': return val_cmp(r, a, b, "<") == -1;
-    case '>': return val_cmp(r, a, b, ">") == 1;
-    case TOK_LE: return (unsigned)(val_cmp(r, a, b, "<=") + 1) <= 1;
-    case TOK_GE: return (unsigned)val_cmp(r, a, b, ">=") <= 1;
-    case OP_IN: return val_contains(r, b, a);
-    default: return !val_contains(r, b, a);
+    case TOK_EQ: return mt_val_eq(r, a, b);
+    case TOK_NE: return !mt_val_eq(r, a, b);
+    case '<': return mt_val_cmp(r, a, b, "<") == -1;
+    case '>': return mt_val_cmp(r, a, b, ">") == 1;
+    case TOK_LE: return (unsigned)(mt_val_cmp(r, a, b, "<=") + 1) <= 1;
+    case TOK_GE: return (unsigned)mt_val_cmp(r, a, b, ">=") <= 1;
+    case OP_IN: return mt_val_contains(r, b, a);
+    default: return !mt_val_contains(r, b, a);
   }
 }

@@ -5,41 +5,41 @@
 
 /* ---- small change -------------------------------------------------------------------------- */
 
-noreturn void parse_fail(parser *p, const char *what) {
+noreturn void mt_chat_parse_fail(parser *p, const char *what) {
   const token *k = p->at;
   p->t->trap.line = k->line;
   if (k->kind == TOK_EOF)
-    trap_throw(&p->t->trap, MT_EFORMAT, "%s, not the end of the template", what);
+    mt_trap_throw(&p->t->trap, MT_EFORMAT, "%s, not the end of the template", what);
   int shown = (int)(k->len < 40 ? k->len : 40);
-  trap_throw(&p->t->trap, MT_EFORMAT, "%s%s%.*s", what, shown ? ", at " : "", shown, k->p);
+  mt_trap_throw(&p->t->trap, MT_EFORMAT, "%s%s%.*s", what, shown ? ", at " : "", shown, k->p);
 }
 
 static noreturn void unsupported(parser *p, const token *k) {
   p->t->trap.line = k->line;
-  trap_throw(&p->t->trap, MT_EUNSUPPORTED, "the statement '%.*s' is not supported",
-             (int)(k->len < 40 ? k->len : 40), k->p);
+  mt_trap_throw(&p->t->trap, MT_EUNSUPPORTED, "the statement '%.*s' is not supported",
+                (int)(k->len < 40 ? k->len : 40), k->p);
 }
 
-void parse_enter(parser *p) {
+void mt_chat_parse_enter(parser *p) {
   p->t->trap.line = p->at->line;
   if (++p->nesting > MAX_NESTING)
-    trap_throw(&p->t->trap, MT_ELIMIT, "the template nests deeper than %d levels", MAX_NESTING);
+    mt_trap_throw(&p->t->trap, MT_ELIMIT, "the template nests deeper than %d levels", MAX_NESTING);
 }
-void parse_leave(parser *p) {
+void mt_chat_parse_leave(parser *p) {
   p->nesting--;
 }
 
-node *node_new(parser *p, node_kind kind) {
-  node *n = arena_alloc(&p->t->mem, 1, sizeof *n);
+node *mt_node_new(parser *p, node_kind kind) {
+  node *n = mt_arena_alloc(&p->t->mem, 1, sizeof *n);
   n->kind = kind;
   n->line = p->at->line;
   return n;
 }
 
-void node_push(parser *p, node_list *l, node *n) {
+void mt_node_push(parser *p, node_list *l, node *n) {
   if (l->n == l->cap) {
     size_t cap = l->cap ? 2 * l->cap : 4;
-    l->v = arena_grow(&p->t->mem, l->v, l->cap * sizeof *l->v, cap * sizeof *l->v);
+    l->v = mt_arena_grow(&p->t->mem, l->v, l->cap * sizeof *l->v, cap * sizeof *l->v);
     l->cap = cap;
   }
   l->v[l->n++] = n;
@@ -49,7 +49,7 @@ static void deepen(unsigned *d, const node *n) {
   if (n && n->depth > *d) *d = n->depth;
 }
 
-node *node_close(parser *p, node *n) {
+node *mt_node_close(parser *p, node *n) {
   unsigned d = 0;
   deepen(&d, n->a);
   deepen(&d, n->b);
@@ -60,51 +60,51 @@ node *node_close(parser *p, node *n) {
   n->depth = d + 1;
   if (n->depth > MAX_TREE_DEPTH) {
     p->t->trap.line = n->line;
-    trap_throw(&p->t->trap, MT_ELIMIT, "an expression or statement nests deeper than %d levels",
-               MAX_TREE_DEPTH);
+    mt_trap_throw(&p->t->trap, MT_ELIMIT, "an expression or statement nests deeper than %d levels",
+                  MAX_TREE_DEPTH);
   }
   return n;
 }
 
-bool parse_accept(parser *p, int kind) {
+bool mt_chat_parse_accept(parser *p, int kind) {
   if (p->at->kind != kind) return false;
   p->at++;
   return true;
 }
 
-bool parse_is_name(const parser *p, const char *name) {
+bool mt_chat_parse_is_name(const parser *p, const char *name) {
   return p->at->kind == TOK_NAME && p->at->len == strlen(name) &&
          !memcmp(p->at->p, name, p->at->len);
 }
 
-bool parse_accept_name(parser *p, const char *name) {
-  if (!parse_is_name(p, name)) return false;
+bool mt_chat_parse_accept_name(parser *p, const char *name) {
+  if (!mt_chat_parse_is_name(p, name)) return false;
   p->at++;
   return true;
 }
 
-const token *parse_expect(parser *p, int kind, const char *what) {
+const token *mt_chat_parse_expect(parser *p, int kind, const char *what) {
   if (p->at->kind != kind) {
     char text[80] = "expected ";
     strncat(text, what, sizeof text - strlen(text) - 1);
-    parse_fail(p, text);
+    mt_chat_parse_fail(p, text);
   }
   return p->at++;
 }
 
-sym *sym_intern(mt_chat_template *t, const char *p, size_t len) {
+sym *mt_sym_intern(mt_chat_template *t, const char *p, size_t len) {
   sym **bucket = &t->syms[mt_hash64(MT_HASH_INIT, p, len) % N_SYM_BUCKETS];
   for (sym *s = *bucket; s; s = s->next)
     if (s->len == len && !memcmp(s->p, p, len)) return s;
-  sym *s = arena_alloc(&t->mem, 1, sizeof *s);
-  char *text = arena_alloc(&t->mem, len + 1, 1);
+  sym *s = mt_arena_alloc(&t->mem, 1, sizeof *s);
+  char *text = mt_arena_alloc(&t->mem, len + 1, 1);
   memcpy(text, p, len);
   *s = (sym){.p = text, .len = len, .next = *bucket};
   *bucket = s;
   return s;
 }
 
-const sym *sym_find(const mt_chat_template *t, const char *p, size_t len) {
+const sym *mt_sym_find(const mt_chat_template *t, const char *p, size_t len) {
   const sym *s = t->syms[mt_hash64(MT_HASH_INIT, p, len) % N_SYM_BUCKETS];
   while (s && !(s->len == len && !memcmp(s->p, p, len))) s = s->next;
   return s;
@@ -116,18 +116,18 @@ static void statements(parser *p, node_list *out, const char *const *ends);
 
 static bool is_one_of(const parser *p, const char *const *words) {
   for (; words && *words; words++)
-    if (parse_is_name(p, *words)) return true;
+    if (mt_chat_parse_is_name(p, *words)) return true;
   return false;
 }
 
 static void end_of_tag(parser *p) {
-  parse_expect(p, TOK_BLOCK_END, "the end of the tag");
+  mt_chat_parse_expect(p, TOK_BLOCK_END, "the end of the tag");
 }
 
 /* After a statement's head: its body, up to a tag that starts with one of `ends`; that word is then
  * current. */
 static void body(parser *p, node_list *out, const char *const *ends) {
-  parse_accept(p, ':');
+  mt_chat_parse_accept(p, ':');
   end_of_tag(p);
   statements(p, out, ends);
 }
@@ -143,36 +143,36 @@ static void body_until(parser *p, node_list *out, const char *end) {
 
 static node *if_statement(parser *p) {
   static const char *const ends[] = {"elif", "else", "endif", NULL};
-  node *n = node_new(p, N_IF);
+  node *n = mt_node_new(p, N_IF);
   bool last = false;
   for (bool otherwise = false; !last;) {
-    node *b = node_new(p, N_BRANCH);
-    if (!otherwise) b->a = parse_tuple(p, PARSE_NO_IF);
+    node *b = mt_node_new(p, N_BRANCH);
+    if (!otherwise) b->a = mt_chat_parse_tuple(p, PARSE_NO_IF);
     body(p, &b->kids, otherwise ? ends + 2 : ends);
-    node_push(p, &n->kids, node_close(p, b));
-    last = parse_is_name(p, "endif");
-    otherwise = parse_is_name(p, "else");
+    mt_node_push(p, &n->kids, mt_node_close(p, b));
+    last = mt_chat_parse_is_name(p, "endif");
+    otherwise = mt_chat_parse_is_name(p, "else");
     p->at++;
   }
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 static node *for_statement(parser *p) {
   static const char *const ends[] = {"endfor", "else", NULL};
-  node *n = node_new(p, N_FOR);
-  n->a = parse_target(p, PARSE_STOP_IN);
-  if (!parse_accept_name(p, "in")) parse_fail(p, "expected in");
-  n->b = parse_tuple(p, PARSE_NO_IF | PARSE_STOP_RECURSIVE);
-  if (parse_accept_name(p, "if")) n->c = parse_expression(p, 0);
-  n->op = parse_accept_name(p, "recursive");
+  node *n = mt_node_new(p, N_FOR);
+  n->a = mt_chat_parse_target(p, PARSE_STOP_IN);
+  if (!mt_chat_parse_accept_name(p, "in")) mt_chat_parse_fail(p, "expected in");
+  n->b = mt_chat_parse_tuple(p, PARSE_NO_IF | PARSE_STOP_RECURSIVE);
+  if (mt_chat_parse_accept_name(p, "if")) n->c = mt_chat_parse_expression(p, 0);
+  n->op = mt_chat_parse_accept_name(p, "recursive");
   p->loops++;
   body(p, &n->kids, ends);
   p->loops--;
-  if (parse_accept_name(p, "else"))
+  if (mt_chat_parse_accept_name(p, "else"))
     body_until(p, &n->alt, "endfor");
   else
     p->at++;
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 /* A body that is run apart: no loop around it can be left from within. */
@@ -184,160 +184,160 @@ static void captured_body(parser *p, node *n, const char *end) {
 }
 
 static node *set_statement(parser *p) {
-  node *n = node_new(p, N_SET);
-  n->a = parse_target(p, 0);
-  if (parse_accept(p, '=')) {
-    n->b = parse_tuple(p, 0);
-    return node_close(p, n);
+  node *n = mt_node_new(p, N_SET);
+  n->a = mt_chat_parse_target(p, 0);
+  if (mt_chat_parse_accept(p, '=')) {
+    n->b = mt_chat_parse_tuple(p, 0);
+    return mt_node_close(p, n);
   }
   n->kind = N_SET_BLOCK;
-  n->b = parse_filters(p, NULL, false);
+  n->b = mt_chat_parse_filters(p, NULL, false);
   captured_body(p, n, "endset");
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 /* "(a, b=1)" */
 static void signature(parser *p, node_list *params) {
-  parse_expect(p, '(', "(");
+  mt_chat_parse_expect(p, '(', "(");
   while (p->at->kind != ')') {
-    if (params->n) parse_expect(p, ',', "a comma");
+    if (params->n) mt_chat_parse_expect(p, ',', "a comma");
     if (p->at->kind == ')') break;
-    const token *k = parse_expect(p, TOK_NAME, "a parameter name");
-    node *n = node_new(p, N_KWARG);
-    sym *s = sym_intern(p->t, k->p, k->len);
+    const token *k = mt_chat_parse_expect(p, TOK_NAME, "a parameter name");
+    node *n = mt_node_new(p, N_KWARG);
+    sym *s = mt_sym_intern(p->t, k->p, k->len);
     s->bound = true;
     n->name = s;
-    if (parse_accept(p, '='))
-      n->a = parse_expression(p, 0);
+    if (mt_chat_parse_accept(p, '='))
+      n->a = mt_chat_parse_expression(p, 0);
     else if (params->n && params->v[params->n - 1]->a)
-      parse_fail(p, "a parameter without default after one with");
-    node_push(p, params, node_close(p, n));
+      mt_chat_parse_fail(p, "a parameter without default after one with");
+    mt_node_push(p, params, mt_node_close(p, n));
   }
-  parse_expect(p, ')', ")");
+  mt_chat_parse_expect(p, ')', ")");
 }
 
 static node *macro_statement(parser *p) {
-  node *n = node_new(p, N_MACRO);
-  const token *k = parse_expect(p, TOK_NAME, "a macro's name");
-  sym *s = sym_intern(p->t, k->p, k->len);
+  node *n = mt_node_new(p, N_MACRO);
+  const token *k = mt_chat_parse_expect(p, TOK_NAME, "a macro's name");
+  sym *s = mt_sym_intern(p->t, k->p, k->len);
   s->bound = true;
   n->name = s;
   signature(p, &n->params);
   captured_body(p, n, "endmacro");
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 static node *call_statement(parser *p) {
-  node *n = node_new(p, N_CALL_BLOCK);
+  node *n = mt_node_new(p, N_CALL_BLOCK);
   if (p->at->kind == '(') signature(p, &n->params);
-  n->a = parse_expression(p, 0);
-  if (n->a->kind != N_CALL) parse_fail(p, "a call block needs a call");
+  n->a = mt_chat_parse_expression(p, 0);
+  if (n->a->kind != N_CALL) mt_chat_parse_fail(p, "a call block needs a call");
   captured_body(p, n, "endcall");
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 static node *filter_statement(parser *p) {
-  node *n = node_new(p, N_FILTER_BLOCK);
-  n->b = parse_filters(p, NULL, true);
+  node *n = mt_node_new(p, N_FILTER_BLOCK);
+  n->b = mt_chat_parse_filters(p, NULL, true);
   captured_body(p, n, "endfilter");
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 static node *with_statement(parser *p) {
-  node *n = node_new(p, N_WITH);
+  node *n = mt_node_new(p, N_WITH);
   while (p->at->kind != TOK_BLOCK_END) {
-    if (n->params.n) parse_expect(p, ',', "a comma");
-    node *b = node_new(p, N_SET);
-    b->a = parse_target(p, PARSE_STOP_IN);
-    parse_expect(p, '=', "=");
-    b->b = parse_expression(p, 0);
-    node_push(p, &n->params, node_close(p, b));
+    if (n->params.n) mt_chat_parse_expect(p, ',', "a comma");
+    node *b = mt_node_new(p, N_SET);
+    b->a = mt_chat_parse_target(p, PARSE_STOP_IN);
+    mt_chat_parse_expect(p, '=', "=");
+    b->b = mt_chat_parse_expression(p, 0);
+    mt_node_push(p, &n->params, mt_node_close(p, b));
   }
   body_until(p, &n->kids, "endwith");
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 static node *generation_statement(parser *p) {
-  node *n = node_new(p, N_SCOPE);
+  node *n = mt_node_new(p, N_SCOPE);
   captured_body(p, n, "endgeneration");
-  return node_close(p, n);
+  return mt_node_close(p, n);
 }
 
 static node *loop_control(parser *p, node_kind kind) {
   if (!p->loops) {
     p->at--;
-    parse_fail(p, "break or continue outside a loop");
+    mt_chat_parse_fail(p, "break or continue outside a loop");
   }
-  return node_close(p, node_new(p, kind));
+  return mt_node_close(p, mt_node_new(p, kind));
 }
 
 /* {% print a, b %} */
 static void print_statement(parser *p, node_list *out) {
   do {
-    node *n = node_new(p, N_OUTPUT);
-    n->a = parse_expression(p, 0);
-    node_push(p, out, node_close(p, n));
-  } while (parse_accept(p, ','));
+    node *n = mt_node_new(p, N_OUTPUT);
+    n->a = mt_chat_parse_expression(p, 0);
+    mt_node_push(p, out, mt_node_close(p, n));
+  } while (mt_chat_parse_accept(p, ','));
 }
 
 static void statement(parser *p, node_list *out) {
-  const token *word = parse_expect(p, TOK_NAME, "a statement");
+  const token *word = mt_chat_parse_expect(p, TOK_NAME, "a statement");
   p->at--;
   node *n = NULL;
-  if (parse_accept_name(p, "if"))
+  if (mt_chat_parse_accept_name(p, "if"))
     n = if_statement(p);
-  else if (parse_accept_name(p, "for"))
+  else if (mt_chat_parse_accept_name(p, "for"))
     n = for_statement(p);
-  else if (parse_accept_name(p, "set"))
+  else if (mt_chat_parse_accept_name(p, "set"))
     n = set_statement(p);
-  else if (parse_accept_name(p, "macro"))
+  else if (mt_chat_parse_accept_name(p, "macro"))
     n = macro_statement(p);
-  else if (parse_accept_name(p, "call"))
+  else if (mt_chat_parse_accept_name(p, "call"))
     n = call_statement(p);
-  else if (parse_accept_name(p, "filter"))
+  else if (mt_chat_parse_accept_name(p, "filter"))
     n = filter_statement(p);
-  else if (parse_accept_name(p, "with"))
+  else if (mt_chat_parse_accept_name(p, "with"))
     n = with_statement(p);
-  else if (parse_accept_name(p, "generation"))
+  else if (mt_chat_parse_accept_name(p, "generation"))
     n = generation_statement(p);
-  else if (parse_accept_name(p, "break"))
+  else if (mt_chat_parse_accept_name(p, "break"))
     n = loop_control(p, N_BREAK);
-  else if (parse_accept_name(p, "continue"))
+  else if (mt_chat_parse_accept_name(p, "continue"))
     n = loop_control(p, N_CONTINUE);
-  else if (parse_accept_name(p, "print"))
+  else if (mt_chat_parse_accept_name(p, "print"))
     print_statement(p, out);
   else if (word->len > 3 && !memcmp(word->p, "end", 3))
-    parse_fail(p, "this ends nothing that is open");
-  else if (parse_is_name(p, "else") || parse_is_name(p, "elif"))
-    parse_fail(p, "this belongs to no open if");
+    mt_chat_parse_fail(p, "this ends nothing that is open");
+  else if (mt_chat_parse_is_name(p, "else") || mt_chat_parse_is_name(p, "elif"))
+    mt_chat_parse_fail(p, "this belongs to no open if");
   else
     unsupported(p, word);
-  if (n) node_push(p, out, n);
+  if (n) mt_node_push(p, out, n);
   end_of_tag(p);
 }
 
 static void text(parser *p, node_list *out) {
-  node *n = node_new(p, N_DATA);
+  node *n = mt_node_new(p, N_DATA);
   n->text = p->at->p;
   n->len = p->at->len;
   p->at++;
-  node_push(p, out, node_close(p, n));
-  node_push(p, &p->t->texts, n);
+  mt_node_push(p, out, mt_node_close(p, n));
+  mt_node_push(p, &p->t->texts, n);
 }
 
 static void output(parser *p, node_list *out) {
   p->at++;
-  node *n = node_new(p, N_OUTPUT);
-  n->a = parse_tuple(p, 0);
-  node_push(p, out, node_close(p, n));
-  parse_expect(p, TOK_VAR_END, "}}");
+  node *n = mt_node_new(p, N_OUTPUT);
+  n->a = mt_chat_parse_tuple(p, 0);
+  mt_node_push(p, out, mt_node_close(p, n));
+  mt_chat_parse_expect(p, TOK_VAR_END, "}}");
 }
 
 /* Up to the end of the template, or (ends not NULL) to a tag that starts with one of the words,
  * which is then current. */
 static void statements(parser *p, node_list *out, const char *const *ends) {
   const token *opened = p->at;
-  parse_enter(p);
+  mt_chat_parse_enter(p);
   for (;;) {
     int kind = p->at->kind;
     if (kind == TOK_DATA) {
@@ -353,16 +353,16 @@ static void statements(parser *p, node_list *out, const char *const *ends) {
       const char *last = *ends;
       for (const char *const *e = ends; *e; e++)
         if (!strncmp(*e, "end", 3)) last = *e;
-      trap_throw(&p->t->trap, MT_EFORMAT, "the block that starts here has no %s", last);
+      mt_trap_throw(&p->t->trap, MT_EFORMAT, "the block that starts here has no %s", last);
     } else {
       break;
     }
   }
-  parse_leave(p);
+  mt_chat_parse_leave(p);
 }
 
-void parse_template(mt_chat_template *t) {
+void mt_chat_parse(mt_chat_template *t) {
   parser p = {.t = t, .at = t->tok};
   statements(&p, &t->body, NULL);
-  if (p.at->kind != TOK_EOF) parse_fail(&p, "unexpected input");
+  if (p.at->kind != TOK_EOF) mt_chat_parse_fail(&p, "unexpected input");
 }

@@ -10,7 +10,7 @@ enum { TEMPLATE_BYTES = 96 << 20 };
 
 /* \r\n and \r become \n; one newline at the end goes. */
 static void normalise(mt_chat_template *t, const char *source, size_t len) {
-  char *s = arena_alloc(&t->mem, len + 1, 1);
+  char *s = mt_arena_alloc(&t->mem, len + 1, 1);
   size_t n = 0;
   for (size_t i = 0; i < len; i++) {
     if (source[i] == '\r' && i + 1 < len && source[i + 1] == '\n') continue;
@@ -25,15 +25,15 @@ static void normalise(mt_chat_template *t, const char *source, size_t len) {
 static void compile(mt_chat_template *t, const char *source, size_t len) {
   size_t bad;
   if (len > MAX_SOURCE_BYTES)
-    trap_throw_bare(&t->trap, MT_ELIMIT, "%s: a template of %zu bytes, more than %d", t->name, len,
-                    MAX_SOURCE_BYTES);
+    mt_trap_throw_bare(&t->trap, MT_ELIMIT, "%s: a template of %zu bytes, more than %d", t->name,
+                       len, MAX_SOURCE_BYTES);
   if (!mt_utf8_valid(source, len, &bad))
-    trap_throw_bare(&t->trap, MT_EFORMAT, "%s: the template is not UTF-8 at byte %zu", t->name,
-                    bad);
+    mt_trap_throw_bare(&t->trap, MT_EFORMAT, "%s: the template is not UTF-8 at byte %zu", t->name,
+                       bad);
   normalise(t, source, len);
-  lex_template(t);
-  parse_template(t);
-  check_template(t);
+  mt_chat_lex(t);
+  mt_chat_parse(t);
+  mt_chat_check(t);
 }
 
 int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t len,
@@ -41,7 +41,7 @@ int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t 
   *out = NULL;
   mt_chat_template *t = mt_calloc(1, sizeof *t);
   if (!t) return mt_err_set(e, MT_ENOMEM, "%s: no memory for a template", name);
-  arena_init(&t->mem, TEMPLATE_BYTES, &t->trap);
+  mt_arena_init(&t->mem, TEMPLATE_BYTES, &t->trap);
   t->trap.e = e;
   t->trap.name = name;
   t->trap.line = 1;
@@ -51,7 +51,7 @@ int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t 
     return code;
   }
   size_t n = strlen(name);
-  t->name = arena_alloc(&t->mem, n + 1, 1);
+  t->name = mt_arena_alloc(&t->mem, n + 1, 1);
   memcpy(t->name, name, n);
   compile(t, source, len);
   *out = t;
@@ -60,7 +60,7 @@ int mt_chat_template_compile(mt_chat_template **out, const char *source, size_t 
 
 void mt_chat_template_free(mt_chat_template *t) {
   if (!t) return;
-  arena_free(&t->mem);
+  mt_arena_free(&t->mem);
   free(t);
 }
 
@@ -81,20 +81,20 @@ static val import(rt *r, const mt_json *j, int origin, unsigned depth);
 
 static val import_array(rt *r, const mt_json *j, int origin, unsigned depth) {
   size_t n = mt_json_len(j);
-  val *v = val_array(r, n);
+  val *v = mt_val_array(r, n);
   for (size_t i = 0; i < n; i++) v[i] = import(r, mt_json_at(j, i), origin, depth + 1);
-  return val_list(r, v, n, LIST_LIST, origin);
+  return mt_val_list(r, v, n, LIST_LIST, origin);
 }
 
 static val import_object(rt *r, const mt_json *j, int origin, unsigned depth) {
   size_t n = mt_json_len(j), i = 0;
-  val *kv = val_array(r, 2 * n);
+  val *kv = mt_val_array(r, 2 * n);
   for (const mt_json_member *m = mt_json_first(j); m && i < n; m = mt_json_next(j, m), i++) {
     const char *key = mt_json_member_key(m);
-    kv[2 * i] = val_str(r, key, strlen(key), origin);
+    kv[2 * i] = mt_val_str(r, key, strlen(key), origin);
     kv[2 * i + 1] = import(r, mt_json_member_value(m), origin, depth + 1);
   }
-  return val_dict(r, kv, i, origin);
+  return mt_val_dict(r, kv, i, origin);
 }
 
 static val import(rt *r, const mt_json *j, int origin, unsigned depth) {
@@ -104,13 +104,14 @@ static val import(rt *r, const mt_json *j, int origin, unsigned depth) {
   size_t len = 0;
   const char *s;
   if (depth > MAX_DATA_DEPTH)
-    trap_throw_bare(&r->trap, MT_ELIMIT, "the input nests deeper than %d levels", MAX_DATA_DEPTH);
+    mt_trap_throw_bare(&r->trap, MT_ELIMIT, "the input nests deeper than %d levels",
+                       MAX_DATA_DEPTH);
   switch (mt_json_get_kind(j)) {
     case MT_JSON_NULL: return (val){.kind = V_NONE, .origin = (uint8_t)origin};
-    case MT_JSON_BOOL: mt_json_bool(j, &b); return val_bool(b, origin);
-    case MT_JSON_INT: mt_json_int(j, &i); return val_int(i, origin);
-    case MT_JSON_REAL: mt_json_number(j, &f); return val_float(f, origin);
-    case MT_JSON_STRING: s = mt_json_string(j, &len); return val_str(r, s, len, origin);
+    case MT_JSON_BOOL: mt_json_bool(j, &b); return mt_val_bool(b, origin);
+    case MT_JSON_INT: mt_json_int(j, &i); return mt_val_int(i, origin);
+    case MT_JSON_REAL: mt_json_number(j, &f); return mt_val_float(f, origin);
+    case MT_JSON_STRING: s = mt_json_string(j, &len); return mt_val_str(r, s, len, origin);
     case MT_JSON_ARRAY: return import_array(r, j, origin, depth);
     default: return import_object(r, j, origin, depth);
   }
@@ -130,15 +131,16 @@ static size_t weigh(const mt_json *j, unsigned depth) {
 }
 
 static void define(rt *r, const char *name, val v) {
-  const sym *s = sym_find(r->t, name, strlen(name));
-  if (s) env_set(r, r->globals, s, v);
+  const sym *s = mt_sym_find(r->t, name, strlen(name));
+  if (s) mt_env_set(r, r->globals, s, v);
 }
 
 static void define_token(rt *r, const char *name, const char *text) {
   if (!text) return;
   size_t n = strlen(text);
-  if (!mt_utf8_valid(text, n, NULL)) trap_throw_bare(&r->trap, MT_EINVAL, "%s is not UTF-8", name);
-  define(r, name, val_str(r, text, n, MT_SPAN_TEMPLATE));
+  if (!mt_utf8_valid(text, n, NULL))
+    mt_trap_throw_bare(&r->trap, MT_EINVAL, "%s is not UTF-8", name);
+  define(r, name, mt_val_str(r, text, n, MT_SPAN_TEMPLATE));
 }
 
 static void define_members(rt *r, const mt_json *object, int origin) {
@@ -148,8 +150,8 @@ static void define_members(rt *r, const mt_json *object, int origin) {
     const char *key = mt_json_member_key(m);
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++)
       if (!strcmp(key, reserved[i]))
-        trap_throw_bare(&r->trap, MT_EINVAL,
-                        "template arguments must not name '%s': it has its own place", key);
+        mt_trap_throw_bare(&r->trap, MT_EINVAL,
+                           "template arguments must not name '%s': it has its own place", key);
     define(r, key, import(r, mt_json_member_value(m), origin, 1));
   }
 }
@@ -159,15 +161,15 @@ static val list_or(rt *r, const mt_json *j, val otherwise) {
 }
 
 static void define_globals(rt *r, const mt_chat_input *in) {
-  r->globals = env_new(r, NULL);
+  r->globals = mt_env_new(r, NULL);
   define_token(r, "bos_token", in->bos_token);
   define_token(r, "eos_token", in->eos_token);
   define_members(r, in->special_tokens, MT_SPAN_TEMPLATE);
   define_members(r, in->kwargs, MT_SPAN_USER);
-  define(r, "messages", list_or(r, in->messages, val_list(r, NULL, 0, LIST_LIST, MT_SPAN_USER)));
-  define(r, "tools", list_or(r, in->tools, val_none()));
-  define(r, "documents", list_or(r, in->documents, val_none()));
-  define(r, "add_generation_prompt", val_bool(in->add_generation_prompt, MT_SPAN_TEMPLATE));
+  define(r, "messages", list_or(r, in->messages, mt_val_list(r, NULL, 0, LIST_LIST, MT_SPAN_USER)));
+  define(r, "tools", list_or(r, in->tools, mt_val_none()));
+  define(r, "documents", list_or(r, in->documents, mt_val_none()));
+  define(r, "add_generation_prompt", mt_val_bool(in->add_generation_prompt, MT_SPAN_TEMPLATE));
 }
 
 /* ---- rendering ----------------------------------------------------------------------------- */
@@ -189,7 +191,8 @@ static void set_limits(rt *r, const mt_chat_input *in) {
       weigh(in->messages, 0) + weigh(in->tools, 0) + weigh(in->documents, 0) + weigh(in->kwargs, 0);
   if (weight > SIZE_MAX / 128) weight = SIZE_MAX / 128;
   r->max_steps = in->max_steps ? in->max_steps : ((size_t)20 << 20) + 16 * weight;
-  arena_init(&r->mem, in->max_bytes ? in->max_bytes : ((size_t)128 << 20) + 64 * weight, &r->trap);
+  mt_arena_init(&r->mem, in->max_bytes ? in->max_bytes : ((size_t)128 << 20) + 64 * weight,
+                &r->trap);
 }
 
 int mt_chat_render(const mt_chat_template *t, const mt_chat_input *in, mt_text *out, mt_err *e) {
@@ -204,13 +207,13 @@ int mt_chat_render(const mt_chat_template *t, const mt_chat_input *in, mt_text *
   if (setjmp(r->trap.env)) {
     rc = r->trap.code;
   } else {
-    sb b = sb_new(r);
+    sb b = mt_sb_new(r);
     r->out = &b;
     define_globals(r, in);
-    exec_list(r, r->globals, &t->body);
+    mt_chat_exec_list(r, r->globals, &t->body);
     rc = copy_out(&b, out, e);
   }
-  arena_free(&r->mem);
+  mt_arena_free(&r->mem);
   free(r);
   return rc;
 }

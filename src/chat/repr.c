@@ -7,7 +7,7 @@
 #include "runtime.h"
 
 /* The shortest decimal that reads back as f, laid out as Python's float.__repr__. */
-size_t format_float_repr(double f, char out[40]) {
+size_t mt_chat_format_float_repr(double f, char out[40]) {
   if (isnan(f)) return (size_t)snprintf(out, 40, "nan");
   if (isinf(f)) return (size_t)snprintf(out, 40, f < 0 ? "-inf" : "inf");
   char e[40];
@@ -44,26 +44,26 @@ static void put_escape(sb *b, uint32_t cp, int origin) {
     snprintf(e, sizeof e, "\\u%04x", (unsigned)cp);
   else
     snprintf(e, sizeof e, "\\U%08x", (unsigned)cp);
-  sb_puts(b, e, origin);
+  mt_sb_puts(b, e, origin);
 }
 
 static void put_quoted(sb *b, const str *s) {
-  int around = str_worst_origin(s);
+  int around = mt_str_worst_origin(s);
   char quote = memchr(s->p, '\'', s->len) && !memchr(s->p, '"', s->len) ? '"' : '\'';
-  sb_add(b, &quote, 1, around);
+  mt_sb_add(b, &quote, 1, around);
   for (size_t i = 0, next; i < s->len; i = next) {
-    uint32_t cp = uni_at(s->p, s->len, i, &next);
-    int origin = str_origin(s, i);
+    uint32_t cp = mt_uni_at(s->p, s->len, i, &next);
+    int origin = mt_str_origin(s, i);
     if (cp == (uint32_t)quote || cp == '\\') {
       char e[2] = {'\\', (char)cp};
-      sb_add(b, e, 2, origin);
-    } else if (uni_flags(cp) & UNI_PRINTABLE) {
-      sb_part(b, s, i, next);
+      mt_sb_add(b, e, 2, origin);
+    } else if (mt_uni_flags(cp) & UNI_PRINTABLE) {
+      mt_sb_part(b, s, i, next);
     } else {
       put_escape(b, cp, origin);
     }
   }
-  sb_add(b, &quote, 1, around);
+  mt_sb_add(b, &quote, 1, around);
 }
 
 static void put_list(sb *b, val v) {
@@ -71,58 +71,58 @@ static void put_list(sb *b, val v) {
                                      "dict_items(["};
   static const char *const close[] = {"]", ")", ")", "])", "])", "])"};
   const list *l = v.u.l;
-  sb_puts(b, open[l->form], v.origin);
+  mt_sb_puts(b, open[l->form], v.origin);
   if (l->form == LIST_RANGE) {
     char text[80];
     snprintf(text, sizeof text, "%lld, %lld", (long long)l->start, (long long)l->stop);
-    sb_puts(b, text, v.origin);
+    mt_sb_puts(b, text, v.origin);
     if (l->step != 1) {
       snprintf(text, sizeof text, ", %lld", (long long)l->step);
-      sb_puts(b, text, v.origin);
+      mt_sb_puts(b, text, v.origin);
     }
   } else {
     for (size_t i = 0; i < l->n; i++) {
-      if (i) sb_puts(b, ", ", v.origin);
-      put_repr(b, l->v[i]);
+      if (i) mt_sb_puts(b, ", ", v.origin);
+      mt_chat_put_repr(b, l->v[i]);
     }
-    if (l->form == LIST_TUPLE && l->n == 1) sb_puts(b, ",", v.origin);
+    if (l->form == LIST_TUPLE && l->n == 1) mt_sb_puts(b, ",", v.origin);
   }
-  sb_puts(b, close[l->form], v.origin);
+  mt_sb_puts(b, close[l->form], v.origin);
 }
 
 static void put_dict(sb *b, val v) {
-  sb_puts(b, "{", v.origin);
+  mt_sb_puts(b, "{", v.origin);
   for (size_t i = 0; i < v.u.d->n; i++) {
-    if (i) sb_puts(b, ", ", v.origin);
-    put_repr(b, v.u.d->kv[2 * i]);
-    sb_puts(b, ": ", v.origin);
-    put_repr(b, v.u.d->kv[2 * i + 1]);
+    if (i) mt_sb_puts(b, ", ", v.origin);
+    mt_chat_put_repr(b, v.u.d->kv[2 * i]);
+    mt_sb_puts(b, ": ", v.origin);
+    mt_chat_put_repr(b, v.u.d->kv[2 * i + 1]);
   }
-  sb_puts(b, "}", v.origin);
+  mt_sb_puts(b, "}", v.origin);
 }
 
 static void put_scalar(sb *b, val v) {
   char text[40];
   switch ((val_kind)v.kind) {
-    case V_NONE: sb_puts(b, "None", MT_SPAN_TEMPLATE); return;
-    case V_BOOL: sb_puts(b, v.u.b ? "True" : "False", v.origin); return;
+    case V_NONE: mt_sb_puts(b, "None", MT_SPAN_TEMPLATE); return;
+    case V_BOOL: mt_sb_puts(b, v.u.b ? "True" : "False", v.origin); return;
     case V_INT:
       snprintf(text, sizeof text, "%lld", (long long)v.u.i);
-      sb_puts(b, text, v.origin);
+      mt_sb_puts(b, text, v.origin);
       return;
-    case V_FLOAT: sb_add(b, text, format_float_repr(v.u.f, text), v.origin); return;
+    case V_FLOAT: mt_sb_add(b, text, mt_chat_format_float_repr(v.u.f, text), v.origin); return;
     case V_UNDEF: return;
-    case V_NS: fail(b->r, "a namespace cannot be printed");
-    default: fail(b->r, "a %s cannot be printed", val_type_name(v));
+    case V_NS: mt_chat_fail(b->r, "a namespace cannot be printed");
+    default: mt_chat_fail(b->r, "a %s cannot be printed", mt_val_type_name(v));
   }
 }
 
-void put_repr(sb *b, val v) {
-  enter(b->r);
+void mt_chat_put_repr(sb *b, val v) {
+  mt_chat_enter(b->r);
   if (v.kind == V_STR && v.markup) {
-    sb_puts(b, "Markup(", MT_SPAN_TEMPLATE);
+    mt_sb_puts(b, "Markup(", MT_SPAN_TEMPLATE);
     put_quoted(b, v.u.s);
-    sb_puts(b, ")", MT_SPAN_TEMPLATE);
+    mt_sb_puts(b, ")", MT_SPAN_TEMPLATE);
   } else if (v.kind == V_STR)
     put_quoted(b, v.u.s);
   else if (v.kind == V_LIST)
@@ -130,17 +130,17 @@ void put_repr(sb *b, val v) {
   else if (v.kind == V_DICT)
     put_dict(b, v);
   else if (v.kind == V_UNDEF)
-    sb_puts(b, "Undefined", MT_SPAN_TEMPLATE);
+    mt_sb_puts(b, "Undefined", MT_SPAN_TEMPLATE);
   else
     put_scalar(b, v);
-  leave(b->r);
+  mt_chat_leave(b->r);
 }
 
-void put_str(sb *b, val v) {
+void mt_chat_put_str(sb *b, val v) {
   if (v.kind == V_STR)
-    sb_str(b, v.u.s);
+    mt_sb_str(b, v.u.s);
   else if (v.kind == V_LIST || v.kind == V_DICT)
-    put_repr(b, v);
+    mt_chat_put_repr(b, v);
   else
     put_scalar(b, v);
 }

@@ -149,64 +149,65 @@ typedef struct rt {
 enum { MAX_EVAL_DEPTH = 2000, MAX_MACRO_DEPTH = 200, MAX_DATA_DEPTH = 520 };
 
 /* Counts work: 1 and one for each 64 bytes or so touched. MT_ELIMIT beyond the budget. */
-void charge(rt *r, size_t bytes);
-noreturn void fail(rt *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void enter(rt *r); /* bounded recursion */
-void leave(rt *r);
+void mt_chat_charge(rt *r, size_t bytes);
+noreturn void mt_chat_fail(rt *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mt_chat_enter(rt *r); /* bounded recursion */
+void mt_chat_leave(rt *r);
 
 /* ---- str.c: strings ------------------------------------------------------------------------ */
 
-val val_str(rt *r, const char *p, size_t n, int origin);           /* borrows the bytes */
-val val_cstr(rt *r, const char *literal);                          /* template origin */
-const str *str_slice(rt *r, const str *s, size_t from, size_t to); /* bytes */
-val val_slice(rt *r, const str *s, size_t from, size_t to);
-bool str_is(const str *s, const char *literal);
-int str_cmp(const str *a, const str *b);
+val mt_val_str(rt *r, const char *p, size_t n, int origin);           /* borrows the bytes */
+val mt_val_cstr(rt *r, const char *literal);                          /* template origin */
+const str *mt_str_slice(rt *r, const str *s, size_t from, size_t to); /* bytes */
+val mt_val_slice(rt *r, const str *s, size_t from, size_t to);
+bool mt_str_is(const str *s, const char *literal);
+int mt_str_cmp(const str *a, const str *b);
 /* Offset of the first occurrence of b in a at or after `from`, or SIZE_MAX. b empty: from. */
-size_t str_find(rt *r, const str *a, const str *b, size_t from);
-size_t str_rfind(rt *r, const str *a, const str *b,
-                 size_t end);                         /* last that ends at or before `end` */
-size_t str_chars(rt *r, const str *s);                /* code points */
-size_t str_offset(rt *r, const str *s, size_t chars); /* byte offset of a code point */
-int str_origin(const str *s, size_t at);              /* of the byte at offset `at` */
-int str_worst_origin(const str *s);                   /* user if any byte is */
+size_t mt_str_find(rt *r, const str *a, const str *b, size_t from);
+size_t mt_str_rfind(rt *r, const str *a, const str *b,
+                    size_t end);                         /* last that ends at or before `end` */
+size_t mt_str_chars(rt *r, const str *s);                /* code points */
+size_t mt_str_offset(rt *r, const str *s, size_t chars); /* byte offset of a code point */
+int mt_str_origin(const str *s, size_t at);              /* of the byte at offset `at` */
+int mt_str_worst_origin(const str *s);                   /* user if any byte is */
 
-sb sb_new(rt *r);
-void sb_add(sb *b, const char *p, size_t n, int origin);
-void sb_puts(sb *b, const char *s, int origin);
-void sb_str(sb *b, const str *s);
-void sb_part(sb *b, const str *s, size_t from, size_t to);
-void sb_cp(sb *b, uint32_t cp, int origin);
-val sb_val(sb *b);
+sb mt_sb_new(rt *r);
+void mt_sb_add(sb *b, const char *p, size_t n, int origin);
+void mt_sb_puts(sb *b, const char *s, int origin);
+void mt_sb_str(sb *b, const str *s);
+void mt_sb_part(sb *b, const str *s, size_t from, size_t to);
+void mt_sb_cp(sb *b, uint32_t cp, int origin);
+val mt_sb_val(sb *b);
 
 /* ---- value.c ------------------------------------------------------------------------------- */
 
-val val_undef(rt *r, const char *what, ...)
+val mt_val_undef(rt *r, const char *what, ...)
     __attribute__((format(printf, 2, 3))); /* "'x'", "… has no …" */
-val val_none(void);
-val val_bool(bool b, int origin);
-val val_int(int64_t i, int origin);
-val val_float(double f, int origin);
-val val_list(rt *r, const val *v, size_t n, int form, int origin);
-val val_dict(rt *r, const val *kv, size_t n, int origin);
-val *val_array(rt *r, size_t n);
-bool val_truth(rt *r, val v);
-bool val_eq(rt *r, val a, val b);
-int val_cmp(rt *r, val a, val b, const char *op); /* fails for types without order */
-int val_origin(val v);
-bool val_is_number(val v); /* bool, int, float */
-double val_number(val v);
-const char *val_type_name(val v); /* Python's name of its type */
-noreturn void fail_undefined(rt *r, val v);
-const val *dict_get(rt *r, const dict *d, val key); /* the value, or NULL */
+val mt_val_none(void);
+val mt_val_bool(bool b, int origin);
+val mt_val_int(int64_t i, int origin);
+val mt_val_float(double f, int origin);
+val mt_val_list(rt *r, const val *v, size_t n, int form, int origin);
+val mt_val_dict(rt *r, const val *kv, size_t n, int origin);
+val *mt_val_array(rt *r, size_t n);
+bool mt_val_truth(rt *r, val v);
+bool mt_val_eq(rt *r, val a, val b);
+int mt_val_cmp(rt *r, val a, val b, const char *op); /* fails for types without order */
+int mt_val_origin(val v);
+bool mt_val_is_number(val v); /* bool, int, float */
+double mt_val_number(val v);
+const char *mt_val_type_name(val v); /* Python's name of its type */
+noreturn void mt_chat_fail_undefined(rt *r, val v);
+const val *mt_dict_get(rt *r, const dict *d, val key); /* the value, or NULL */
 /* Items of a list, characters of a string, keys of a dict, nothing of undefined; anything else
  * fails. */
-const list *val_items(rt *r, val v);
-bool val_iterable(val v);
-size_t val_length(rt *r, val v);
-bool val_contains(rt *r, val container, val item);
-int64_t val_to_index(rt *r, val v, const char *what); /* an int or bool; else fails */
-const str *val_to_str(rt *r, val v);                  /* as Python's str() */
+const list *mt_val_items(rt *r, val v);
+bool mt_val_iterable(val v);
+size_t mt_val_length(rt *r, val v);
+bool mt_val_contains(rt *r, val container, val item);
+void mt_val_need_key(rt *r, val v); /* fails unless it can be a key of a dict */
+int64_t mt_val_to_index(rt *r, val v, const char *what); /* an int or bool; else fails */
+const str *mt_val_to_str(rt *r, val v);                  /* as Python's str() */
 
 /* A growing array of values. */
 typedef struct vec {
@@ -214,59 +215,60 @@ typedef struct vec {
   val *v;
   size_t n, cap;
 } vec;
-void vec_push(vec *a, val v);
-val vec_list(vec *a, int form, int origin);
+void mt_vec_push(vec *a, val v);
+val mt_vec_list(vec *a, int form, int origin);
 
 /* Sorts in place, stably, by key (ascending by val_cmp, or descending). */
-void sort_by_keys(rt *r, val *keys, val *items, size_t n, bool reverse);
+void mt_chat_sort_by_keys(rt *r, val *keys, val *items, size_t n, bool reverse);
 
 /* ---- text forms: repr.c, tojson.c, format.c ------------------------------------------------ */
 
-void put_str(sb *b, val v); /* as Python's str() */
-void put_repr(sb *b, val v);
-size_t format_float_repr(double f, char out[40]);
-val to_json(rt *r, val v, val ensure_ascii, val indent, val separators, val sort_keys);
+void mt_chat_put_str(sb *b, val v); /* as Python's str() */
+void mt_chat_put_repr(sb *b, val v);
+size_t mt_chat_format_float_repr(double f, char out[40]);
+val mt_chat_to_json(rt *r, val v, val ensure_ascii, val indent, val separators, val sort_keys);
 struct args;
-val format_percent(rt *r, const str *fmt, val arg);
-val format_braces(rt *r, const str *fmt, const struct args *a);
+val mt_chat_format_percent(rt *r, const str *fmt, val arg);
+val mt_chat_format_braces(rt *r, const str *fmt, const struct args *a);
 
 /* ---- text.c: what filters and methods share ------------------------------------------------ */
 
-val text_map_case(rt *r, const str *s, int how);
-val text_title(rt *r, const str *s); /* as str.title */
-val text_swapcase(rt *r, const str *s);
-val text_capitalize(rt *r, const str *s);
+val mt_chat_text_map_case(rt *r, const str *s, int how);
+val mt_chat_text_title(rt *r, const str *s); /* as str.title */
+val mt_chat_text_swapcase(rt *r, const str *s);
+val mt_chat_text_capitalize(rt *r, const str *s);
 enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };
-val text_strip(rt *r, const str *s, const str *chars, int sides); /* chars NULL: white space */
-val text_replace(rt *r, const str *s, const str *from, const str *to,
-                 int64_t count); /* count < 0: all */
+val mt_chat_text_strip(rt *r, const str *s, const str *chars,
+                       int sides); /* chars NULL: white space */
+val mt_chat_text_replace(rt *r, const str *s, const str *from, const str *to,
+                         int64_t count); /* count < 0: all */
 /* Pads with `fill` (one character) to width characters, `left` of them before the text. */
-val text_pad(rt *r, const str *s, int64_t left, int64_t right, const str *fill);
-val text_join(rt *r, const list *l, const str *sep,
-              bool strict); /* strict: items must be strings */
-val text_splitlines(rt *r, const str *s, bool keep_ends);
-bool text_has_case(rt *r, const str *s, unsigned wanted,
-                   unsigned other); /* as str.isupper and str.islower */
+val mt_chat_text_pad(rt *r, const str *s, int64_t left, int64_t right, const str *fill);
+val mt_chat_text_join(rt *r, const list *l, const str *sep,
+                      bool strict); /* strict: items must be strings */
+val mt_chat_text_splitlines(rt *r, const str *s, bool keep_ends);
+bool mt_chat_text_has_case(rt *r, const str *s, unsigned wanted,
+                           unsigned other); /* as str.isupper and str.islower */
 
 /* ---- markup.c ------------------------------------------------------------------------------ */
 
-val markup_escape(rt *r, val v); /* v if it is markup, else its text escaped; markup */
-val markup_mark(rt *r, val v);   /* strings, and strings in a list: markup */
-val markup_call(rt *r, const struct method_def *m, val self, const struct args *a);
+val mt_markup_escape(rt *r, val v); /* v if it is markup, else its text escaped; markup */
+val mt_markup_mark(rt *r, val v);   /* strings, and strings in a list: markup */
+val mt_markup_call(rt *r, const struct method_def *m, val self, const struct args *a);
 
 /* ---- operator.c, access.c ------------------------------------------------------------------ */
 
-val arith(rt *r, int op, val a, val b);
-val negate(rt *r, val a);
-bool compare(rt *r, int op, val a, val b);
-val get_attr(rt *r, val v, const sym *name);
-val get_attr_named(rt *r, val v,
-                   const str *name); /* item first, then attribute, as Jinja's getitem */
-val get_item(rt *r, val v, val key);
-val get_slice(rt *r, val v, val from, val to, val step);
+val mt_chat_arith(rt *r, int op, val a, val b);
+val mt_chat_negate(rt *r, val a);
+bool mt_chat_compare(rt *r, int op, val a, val b);
+val mt_chat_get_attr(rt *r, val v, const sym *name);
+val mt_chat_get_attr_named(rt *r, val v,
+                           const str *name); /* item first, then attribute, as Jinja's getitem */
+val mt_chat_get_item(rt *r, val v, val key);
+val mt_chat_get_slice(rt *r, val v, val from, val to, val step);
 /* "a.b.0" in turn; what is undefined on the way becomes `otherwise`, unless that is none or
  * missing. */
-val get_path(rt *r, val v, val path, val otherwise);
+val mt_chat_get_path(rt *r, val v, val path, val otherwise);
 
 /* ---- calls --------------------------------------------------------------------------------- */
 
@@ -281,20 +283,23 @@ typedef struct args {
 } args;
 
 /* The i-th argument, also by name; V_MISSING if not given. */
-val arg_get(const args *a, size_t i, const char *name);
-val arg_or(const args *a, size_t i, const char *name, val otherwise);
-const str *arg_str(rt *r, const args *a, size_t i,
-                   const char *name); /* NULL if missing or none; else must be a string */
-bool arg_bool(rt *r, const args *a, size_t i, const char *name, bool otherwise);
+val mt_arg_get(const args *a, size_t i, const char *name);
+val mt_arg_or(const args *a, size_t i, const char *name, val otherwise);
+const str *mt_arg_str(rt *r, const args *a, size_t i,
+                      const char *name); /* NULL if missing or none; else must be a string */
+bool mt_arg_bool(rt *r, const args *a, size_t i, const char *name, bool otherwise);
 
 /* What a built-in takes: names joined by commas, `?` after the optional ones, `*` for anything. */
 typedef struct signature {
   const char *kind, *name, *params;
 } signature;
-/* Fails unless the arguments fit; `names` are the keywords. Used at compile time too. */
-void signature_check(trap *t, const signature *s, size_t n_pos, const char *const *names,
-                     size_t n_names, bool open);
-void signature_check_args(rt *r, const signature *s, const args *a);
+/* Fails unless the arguments fit; `names` are the keywords. At run time with MT_EINVAL; when
+ * compiling with MT_EFORMAT (one is missing) or MT_EUNSUPPORTED (one too many). OPEN: *a or **a may
+ * add arguments. */
+enum { SIGNATURE_RUN, SIGNATURE_COMPILE, SIGNATURE_COMPILE_OPEN };
+void mt_signature_check(trap *t, const signature *s, size_t n_pos, const char *const *names,
+                        size_t n_names, int when);
+void mt_signature_check_args(rt *r, const signature *s, const args *a);
 
 typedef struct filter_def {
   signature sig;
@@ -315,39 +320,39 @@ typedef struct function_def {
   val (*fn)(rt *r, const args *a);
 } function_def;
 
-const filter_def *filter_find(const char *name, size_t len);
-const test_def *test_find(const char *name, size_t len);
-const method_def *method_find(val_kind kind, const char *name,
-                              size_t len);       /* kind V_MISSING: any */
-int function_find(const char *name, size_t len); /* -1 if none */
-const function_def *function_at(int i);
-bool attribute_is_callable(const char *name); /* loop.cycle and the like */
+const filter_def *mt_chat_filter_find(const char *name, size_t len);
+const test_def *mt_chat_test_find(const char *name, size_t len);
+const method_def *mt_chat_method_find(val_kind kind, const char *name,
+                                      size_t len);       /* kind V_MISSING: any */
+int mt_chat_function_find(const char *name, size_t len); /* -1 if none */
+const function_def *mt_chat_function_at(int i);
+bool mt_chat_is_loop_method(const char *name); /* loop.cycle and the like */
 
-val call_filter(rt *r, const filter_def *f, val in, const args *a);
-bool call_test(rt *r, const test_def *t, val in, const args *a);
-val call_value(rt *r, val fn, const args *a, const node *at);
-val call_macro(rt *r, const macro *m, const args *a);
+val mt_chat_call_filter(rt *r, const filter_def *f, val in, const args *a);
+bool mt_chat_call_test(rt *r, const test_def *t, val in, const args *a);
+val mt_chat_call_value(rt *r, val fn, const args *a, const node *at);
+val mt_chat_call_macro(rt *r, const macro *m, const args *a);
 
-extern const filter_def chat_text_filters[], chat_list_filters[]; /* end with a NULL name */
-extern const method_def chat_str_methods[], chat_other_methods[];
+extern const filter_def mt_chat_text_filters[], mt_chat_list_filters[]; /* end with a NULL name */
+extern const method_def mt_chat_str_methods[], mt_chat_other_methods[];
 
 /* ---- eval.c, exec.c ------------------------------------------------------------------------ */
 
-val eval(rt *r, env *e, const node *n);
-args eval_args(rt *r, env *e, const node_list *kids);
-val eval_filter_chain(rt *r, env *e, const node *n, val in);
+val mt_chat_eval(rt *r, env *e, const node *n);
+args mt_chat_eval_args(rt *r, env *e, const node_list *kids);
+val mt_chat_eval_filter_chain(rt *r, env *e, const node *n, val in);
 
 enum flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE };
-enum flow exec_list(rt *r, env *e, const node_list *l);
-val exec_capture(rt *r, env *e, const node_list *l); /* what the statements print */
-val exec_loop(rt *r, const node *n, env *outer, val items,
-              unsigned depth0); /* recursive: returns what it printed */
-val loop_attr(rt *r, loop *l, const sym *name);
-val loop_call_method(rt *r, loop *l, const char *name, const args *a);
+enum flow mt_chat_exec_list(rt *r, env *e, const node_list *l);
+val mt_chat_exec_capture(rt *r, env *e, const node_list *l); /* what the statements print */
+val mt_chat_exec_loop(rt *r, const node *n, env *outer, val items,
+                      unsigned depth0); /* recursive: returns what it printed */
+val mt_loop_attr(rt *r, loop *l, const sym *name);
+val mt_loop_call_method(rt *r, loop *l, const char *name, const args *a);
 
-env *env_new(rt *r, env *up);
-void env_set(rt *r, env *e, const sym *name, val v);
-const val *env_get(const env *e, const sym *name);
-void ns_set(rt *r, namespace *ns, const sym *name, val v);
+env *mt_env_new(rt *r, env *up);
+void mt_env_set(rt *r, env *e, const sym *name, val v);
+const val *mt_env_get(const env *e, const sym *name);
+void mt_ns_set(rt *r, namespace *ns, const sym *name, val v);
 
 #endif

@@ -17,21 +17,21 @@ KIND_TEST(is_true, v.kind == V_BOOL && v.u.b)
 KIND_TEST(is_false, v.kind == V_BOOL && !v.u.b)
 KIND_TEST(is_integer, v.kind == V_INT)
 KIND_TEST(is_float, v.kind == V_FLOAT)
-KIND_TEST(is_number, val_is_number(v))
+KIND_TEST(is_number, mt_val_is_number(v))
 KIND_TEST(is_string, v.kind == V_STR)
 KIND_TEST(is_escaped, v.kind == V_STR && v.markup)
 KIND_TEST(is_mapping, v.kind == V_DICT)
-KIND_TEST(is_iterable, val_iterable(v))
-KIND_TEST(is_sequence, val_iterable(v) && !(v.kind == V_LIST && v.u.l->form >= LIST_KEYS))
+KIND_TEST(is_iterable, mt_val_iterable(v))
+KIND_TEST(is_sequence, mt_val_iterable(v) && !(v.kind == V_LIST && v.u.l->form >= LIST_KEYS))
 KIND_TEST(is_callable, v.kind == V_UNDEF || (v.kind >= V_MACRO && v.kind != V_CYCLER))
-KIND_TEST(is_filter, v.kind == V_STR && filter_find(v.u.s->p, v.u.s->len))
-KIND_TEST(is_test, v.kind == V_STR && test_find(v.u.s->p, v.u.s->len))
-KIND_TEST(is_upper, text_has_case(r, val_to_str(r, v), UNI_UPPER, UNI_LOWER))
-KIND_TEST(is_lower, text_has_case(r, val_to_str(r, v), UNI_LOWER, UNI_UPPER))
+KIND_TEST(is_filter, v.kind == V_STR && mt_chat_filter_find(v.u.s->p, v.u.s->len))
+KIND_TEST(is_test, v.kind == V_STR && mt_chat_test_find(v.u.s->p, v.u.s->len))
+KIND_TEST(is_upper, mt_chat_text_has_case(r, mt_val_to_str(r, v), UNI_UPPER, UNI_LOWER))
+KIND_TEST(is_lower, mt_chat_text_has_case(r, mt_val_to_str(r, v), UNI_LOWER, UNI_UPPER))
 
-#define COMPARE_TEST(name, op)                        \
-  static bool name(rt *r, val v, const args *a) {     \
-    return compare(r, op, v, arg_get(a, 0, "other")); \
+#define COMPARE_TEST(name, op)                                   \
+  static bool name(rt *r, val v, const args *a) {                \
+    return mt_chat_compare(r, op, v, mt_arg_get(a, 0, "other")); \
   }
 COMPARE_TEST(is_eq, TOK_EQ)
 COMPARE_TEST(is_ne, TOK_NE)
@@ -42,26 +42,26 @@ COMPARE_TEST(is_ge, TOK_GE)
 COMPARE_TEST(is_in, OP_IN)
 
 static bool is_sameas(rt *r, val v, const args *a) {
-  val o = arg_get(a, 0, "other");
+  val o = mt_arg_get(a, 0, "other");
   if (v.kind != o.kind) return false;
   if (v.kind == V_LIST) return v.u.l == o.u.l;
   if (v.kind == V_DICT) return v.u.d == o.u.d;
-  return val_eq(r, v, o);
+  return mt_val_eq(r, v, o);
 }
 
 static bool remainder_is(rt *r, val v, val by, int64_t wanted) {
-  return val_eq(r, arith(r, '%', v, by), val_int(wanted, MT_SPAN_TEMPLATE));
+  return mt_val_eq(r, mt_chat_arith(r, '%', v, by), mt_val_int(wanted, MT_SPAN_TEMPLATE));
 }
 static bool is_odd(rt *r, val v, const args *a) {
   (void)a;
-  return remainder_is(r, v, val_int(2, MT_SPAN_TEMPLATE), 1);
+  return remainder_is(r, v, mt_val_int(2, MT_SPAN_TEMPLATE), 1);
 }
 static bool is_even(rt *r, val v, const args *a) {
   (void)a;
-  return remainder_is(r, v, val_int(2, MT_SPAN_TEMPLATE), 0);
+  return remainder_is(r, v, mt_val_int(2, MT_SPAN_TEMPLATE), 0);
 }
 static bool is_divisibleby(rt *r, val v, const args *a) {
-  return remainder_is(r, v, arg_get(a, 0, "num"), 0);
+  return remainder_is(r, v, mt_arg_get(a, 0, "num"), 0);
 }
 
 #define TEST(name, params, fn) \
@@ -108,7 +108,7 @@ static const test_def tests[] = {
     TEST("divisibleby", "num", is_divisibleby),
 };
 
-const test_def *test_find(const char *name, size_t len) {
+const test_def *mt_chat_test_find(const char *name, size_t len) {
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
     if (strlen(tests[i].sig.name) == len && !memcmp(tests[i].sig.name, name, len)) return &tests[i];
   return NULL;

@@ -17,7 +17,7 @@ typedef struct case_several {
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-unsigned uni_flags(uint32_t cp) {
+unsigned mt_uni_flags(uint32_t cp) {
   size_t lo = 0, hi = COUNT(flag_starts);
   while (hi - lo > 1) {
     size_t mid = lo + (hi - lo) / 2;
@@ -29,13 +29,13 @@ unsigned uni_flags(uint32_t cp) {
   return flag_starts[lo].flags;
 }
 
-bool uni_is_space(uint32_t cp) {
+bool mt_uni_is_space(uint32_t cp) {
   if (cp < 0x80) return cp == ' ' || (cp >= 9 && cp <= 13) || (cp >= 0x1c && cp <= 0x1f);
   return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) ||
          cp == 0x2028 || cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000;
 }
 
-bool uni_is_newline(uint32_t cp) {
+bool mt_uni_is_newline(uint32_t cp) {
   return (cp >= 10 && cp <= 13) || (cp >= 0x1c && cp <= 0x1e) || cp == 0x85 || cp == 0x2028 ||
          cp == 0x2029;
 }
@@ -51,7 +51,7 @@ static const struct {
     [UNI_TO_TITLE] = {title_ranges, COUNT(title_ranges), title_several, COUNT(title_several)},
     [UNI_TO_FOLD] = {fold_ranges, COUNT(fold_ranges), fold_several, COUNT(fold_several)}};
 
-int uni_map_case(uint32_t cp, int how, uint32_t out[3]) {
+int mt_uni_map_case(uint32_t cp, int how, uint32_t out[3]) {
   const case_range *r = maps[how].ranges;
   size_t lo = 0, hi = maps[how].n_ranges;
   out[0] = cp;
@@ -81,32 +81,32 @@ int uni_map_case(uint32_t cp, int how, uint32_t out[3]) {
   return 1;
 }
 
-uint32_t uni_at(const char *s, size_t n, size_t i, size_t *next) {
+uint32_t mt_uni_at(const char *s, size_t n, size_t i, size_t *next) {
   uint32_t cp = 0xFFFD;
   int len = mt_utf8_decode(s + i, n - i, &cp);
   *next = i + (len > 0 ? (size_t)len : 1);
   return cp;
 }
 
-size_t uni_before(const char *s, size_t i) {
+size_t mt_uni_before(const char *s, size_t i) {
   do i--;
   while (i > 0 && ((unsigned char)s[i] & 0xC0) == 0x80);
   return i;
 }
 
-size_t uni_skip_space(const char *s, size_t n, size_t i) {
+size_t mt_uni_skip_space(const char *s, size_t n, size_t i) {
   while (i < n) {
     size_t next;
-    if (!uni_is_space(uni_at(s, n, i, &next))) break;
+    if (!mt_uni_is_space(mt_uni_at(s, n, i, &next))) break;
     i = next;
   }
   return i;
 }
 
-size_t uni_trim_end(const char *s, size_t begin, size_t end) {
+size_t mt_uni_trim_end(const char *s, size_t begin, size_t end) {
   while (end > begin) {
-    size_t next, i = uni_before(s, end);
-    if (!uni_is_space(uni_at(s, end, i, &next))) break;
+    size_t next, i = mt_uni_before(s, end);
+    if (!mt_uni_is_space(mt_uni_at(s, end, i, &next))) break;
     end = i;
   }
   return end;

@@ -15,21 +15,21 @@ enum {
   UNI_TITLE = 128,
   UNI_CASE_IGNORABLE = 256
 };
-unsigned uni_flags(uint32_t cp);
-bool uni_is_space(uint32_t cp);   /* as str.isspace and str.strip */
-bool uni_is_newline(uint32_t cp); /* as str.splitlines */
+unsigned mt_uni_flags(uint32_t cp);
+bool mt_uni_is_space(uint32_t cp);   /* as str.isspace and str.strip */
+bool mt_uni_is_newline(uint32_t cp); /* as str.splitlines */
 
 enum { UNI_TO_UPPER, UNI_TO_LOWER, UNI_TO_TITLE, UNI_TO_FOLD };
 /* Full case mapping of one character, up to three; returns how many. */
-int uni_map_case(uint32_t cp, int how, uint32_t out[3]);
+int mt_uni_map_case(uint32_t cp, int how, uint32_t out[3]);
 
 /* The character at s[i]; *next is the offset after it. s is well-formed. */
-uint32_t uni_at(const char *s, size_t n, size_t i, size_t *next);
+uint32_t mt_uni_at(const char *s, size_t n, size_t i, size_t *next);
 /* Offset of the character before offset i > 0. */
-size_t uni_before(const char *s, size_t i);
+size_t mt_uni_before(const char *s, size_t i);
 /* Offset of the first non-space from i on, and the end of the last non-space before end (>= begin).
  */
-size_t uni_skip_space(const char *s, size_t n, size_t i);
-size_t uni_trim_end(const char *s, size_t begin, size_t end);
+size_t mt_uni_skip_space(const char *s, size_t n, size_t i);
+size_t mt_uni_trim_end(const char *s, size_t begin, size_t end);
 
 #endif

@@ -113,9 +113,9 @@ static int lead(mt_session *s, mt_texts *texts, const mt_ids *prompt, uint64_t t
     rc = next_token(&t, &busy, e);
     if (rc || (!t.step.chosen && !t.step.n_stages)) break;
     if (list)
-      rc = mt_json_append(list, trace_step_json(&t)) ? mt_err_set(e, MT_ENOMEM, "no memory for JSON") : MT_OK;
+      rc = mt_json_append(list, mt_trace_step_json(&t)) ? mt_err_set(e, MT_ENOMEM, "no memory for JSON") : MT_OK;
     else
-      rc = trace_print_step(&t, e);
+      rc = mt_trace_print_step(&t, e);
   }
   if (!rc && list) {
     mt_json *all = mt_json_new_object();

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mutirao/wire.h"
+
 enum { DEFAULT_CHUNK = 128 };
 
 static int open_team(mt_session *s, mt_err *e) {
@@ -37,14 +39,6 @@ static int open_kernels(mt_session *s, mt_err *e) {
   return rc;
 }
 
-/* What must be the same on every rank: program, request and bits. */
-typedef struct hello {
-  char version[32];
-  uint64_t request;
-  uint64_t self_test;
-  char isa[16];
-} hello;
-
 /* Command and options as a hash; what may differ from machine to machine is left out. */
 static uint64_t hash_request(const mt_opt *o) {
   static const char *const local[] = {"threads", "max-memory", "isa", "ranks", "verbose", "quiet"};
@@ -62,36 +56,24 @@ static uint64_t hash_request(const mt_opt *o) {
   return h;
 }
 
-static int compare_hellos(const hello *all, int n, mt_err *e) {
-  for (int r = 1; r < n; r++) {
-    if (strcmp(all[r].version, all[0].version))
-      return mt_err_set(e, MT_EINVAL, "rank %d runs mutirao %.31s, rank 0 runs %.31s", r, all[r].version, all[0].version);
-    if (all[r].request != all[0].request)
-      return mt_err_set(e, MT_EINVAL, "rank %d was started with another command, model or options than rank 0", r);
-    if (all[r].self_test != all[0].self_test)
-      return mt_err_set(e, MT_ENUMERIC, "the kernels of rank %d (%.15s) and rank 0 (%.15s) give different bits", r,
-                        all[r].isa, all[0].isa);
-  }
-  return MT_OK;
-}
-
+/* Every rank compares itself with rank 0: program, request, bits of the kernels (case D10). Collective. */
 static int shake_hands(mt_session *s, mt_err *e) {
-  int n = mt_comm_size(s->comm);
-  if (n == 1) return MT_OK;
-  hello mine = {.version = MT_VERSION, .request = hash_request(s->opt), .self_test = mt_kernels_self_test(s->kn)};
+  if (mt_comm_size(s->comm) == 1) return MT_OK;
+  mt_hello first, mine = {.kernel_hash = mt_kernels_self_test(s->kn),
+                          .config_hash = hash_request(s->opt),
+                          .threads = (uint32_t)mt_team_size(s->team)};
+  snprintf(mine.program, sizeof mine.program, "%s", MT_VERSION);
   snprintf(mine.isa, sizeof mine.isa, "%s", s->kn->isa);
-  hello *all = mt_calloc((size_t)n, sizeof *all);
-  size_t *bytes = mt_calloc(2 * (size_t)n, sizeof *bytes), *offset = bytes ? bytes + n : NULL;
-  int rc = all && bytes ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for the handshake");
+  mt_buf packed = {0};
+  int rc = s->root ? mt_wire_pack_hello(&mine, &packed, e) : MT_OK;
   rc = mt_comm_agree(s->comm, rc, e);
-  for (int r = 0; !rc && r < n; r++) {
-    bytes[r] = sizeof mine;
-    offset[r] = (size_t)r * sizeof mine;
+  if (!rc) rc = mt_comm_bcast_buf(s->comm, &packed, 0, e);
+  if (!rc) {
+    rc = mt_wire_unpack_hello(packed.data, packed.len, &first, e);
+    if (!rc) rc = mt_wire_compare_hello(&mine, &first, 0, e);
+    rc = mt_comm_agree(s->comm, rc, e);
   }
-  if (!rc) rc = mt_comm_allgatherv(s->comm, &mine, all, bytes, offset, e);
-  if (!rc) rc = compare_hellos(all, n, e);
-  free(all);
-  free(bytes);
+  mt_buf_free(&packed);
   return rc;
 }
 
@@ -100,7 +82,7 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e) {
   int rc = mt_comm_open(&s->comm, e);
   if (rc) return rc;
   s->root = mt_comm_rank(s->comm) == 0;
-  if (mt_comm_size(s->comm) > 1) mt_log_set_rank(mt_comm_rank(s->comm));
+  if (!s->root) mt_log_set_rank(mt_comm_rank(s->comm)); /* rank 0 speaks for the program */
   s->agreed = true;
   rc = open_team(s, e);
   if (!rc) rc = open_kernels(s, e);

@@ -42,8 +42,8 @@ typedef struct trace_run {
 } trace_run;
 
 /* The step as a table on standard output. */
-int trace_print_step(trace_run *t, mt_err *e);
+int mt_trace_print_step(trace_run *t, mt_err *e);
 /* The step as JSON; NULL when out of memory. The caller owns it. */
-mt_json *trace_step_json(trace_run *t);
+mt_json *mt_trace_step_json(trace_run *t);
 
 #endif

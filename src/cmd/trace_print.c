@@ -111,7 +111,7 @@ static void print_attention(const trace_run *t) {
     }
 }
 
-int trace_print_step(trace_run *t, mt_err *e) {
+int mt_trace_print_step(trace_run *t, mt_err *e) {
   printf("step %zu, %.3f ms: ", t->number, (double)t->step.total_ns * 1e-6);
   if (t->step.chosen) {
     print_token(t->texts, t->step.id);
@@ -190,7 +190,7 @@ static mt_json *attention_json(const trace_run *t) {
   return layers;
 }
 
-mt_json *trace_step_json(trace_run *t) {
+mt_json *mt_trace_step_json(trace_run *t) {
   mt_json *j = mt_json_new_object(), *ranks = mt_json_new_array(), *stages = mt_json_new_array();
   const trace_step *s = &t->step;
   int rc = j && ranks && stages ? MT_OK : MT_ENOMEM;

@@ -93,7 +93,7 @@ struct mt_comm_window {
   size_t segment_bytes, map_bytes;
 };
 
-/* ---- wait ---- */
+/* ---- wait -------------------------------------------------------------------------------- */
 
 /* Names those waited for: the world rank of the i-th, −1 after the last; the first is the one to
  * blame. */
@@ -113,7 +113,7 @@ void mt_flag_set(mt_flag *f, uint32_t value);
  * counts as ended. */
 char mt_process_state(int pid, uint64_t *start_ticks);
 
-/* ---- share ---- */
+/* ---- share ------------------------------------------------------------------------------- */
 
 /* Makes `bytes` of shared memory, cleared; offer tells others of it; offer->fd is to be closed once
  * they have come. MT_ENOMEM or MT_EUNSUPPORTED. */
@@ -122,26 +122,26 @@ int mt_share_attach(void **map, const mt_offer *offer, mt_err *e);
 void mt_share_detach(void *map, size_t bytes);
 size_t mt_share_round(size_t bytes); /* up to whole pages; 0 on overflow */
 
-/* ---- open, form ---- */
+/* ---- open, form -------------------------------------------------------------------------- */
 
 /* A non-negative whole number from the environment; anything else is said and left out. */
 long mt_comm_env(const char *name, long fallback);
 /* From c->peer: hosts, groups, and the control block of this rank's group. */
 int mt_form_groups(mt_comm *c, mt_err *e);
 
-/* ---- group ---- */
+/* ---- group ------------------------------------------------------------------------------- */
 
 /* The leader returns when all have arrived; the others at once, and then wait for the release. */
 int mt_group_gather(mt_comm *c);
 int mt_group_release(mt_comm *c, bool idle);
 
-/* ---- collective ---- */
+/* ---- collective -------------------------------------------------------------------------- */
 
 /* Around every collective: an earlier failure is repeated, a new one is kept; time is counted. */
 int mt_comm_enter(mt_comm *c, const char *what, mt_err *e);
 int mt_comm_leave(mt_comm *c, int rc, mt_err *e);
 
-/* ---- p2p ---- */
+/* ---- p2p --------------------------------------------------------------------------------- */
 
 /* Starts a message; the buffer must stay until mt_p2p_wait. Nothing happens for 0 bytes. */
 int mt_p2p_send(mt_comm *c, const void *buf, size_t bytes, int to);

@@ -10,7 +10,8 @@ struct mt_answer {
   mt_buf piece;
 };
 
-int mt_answer_new(mt_answer **out, const mt_tokenizer *t, const char *const *stop, size_t n_stop, mt_err *e) {
+int mt_answer_new(mt_answer **out, const mt_tokenizer *t, const char *const *stop, size_t n_stop,
+                  mt_err *e) {
   mt_answer *a = *out = mt_calloc(1, sizeof *a);
   size_t *len = mt_malloc(n_stop, sizeof *len);
   int rc = a && len ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for an answer");

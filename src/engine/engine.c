@@ -11,9 +11,11 @@ const char *mt_finish_name(mt_finish f) {
 
 /* What only rank 0 has: plans with room for every row, and the memory that samplers share. */
 static int leader_new(mt_engine *g, mt_err *e) {
-  uint32_t **array[] = {&g->plan.token, &g->plan.position, &g->plan.sequence, &g->plan.flags, &g->plan.planned};
+  uint32_t **array[] = {&g->plan.token, &g->plan.position, &g->plan.sequence, &g->plan.flags,
+                        &g->plan.planned};
   for (size_t i = 0; i < sizeof array / sizeof array[0]; i++)
-    if (!(*array[i] = mt_calloc(g->max_rows, sizeof **array[i]))) return mt_err_set(e, MT_ENOMEM, "no memory for plans");
+    if (!(*array[i] = mt_calloc(g->max_rows, sizeof **array[i])))
+      return mt_err_set(e, MT_ENOMEM, "no memory for plans");
   g->plan.command = mt_calloc(g->max_seqs, sizeof *g->plan.command);
   if (!g->plan.command) return mt_err_set(e, MT_ENOMEM, "no memory for plans");
   return mt_sampler_new(&g->seen, g->vocab, e);
@@ -66,18 +68,21 @@ void mt_engine_free(mt_engine *g) {
   free(g);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static int check_request(const mt_engine *g, const mt_request *r, mt_err *e) {
   const mt_model_config *cfg = mt_model_get_config(g->m);
-  size_t room = mt_model_get_options(g->m)->kv_tokens, limit = room < cfg->context ? room : cfg->context;
+  size_t room = mt_model_get_options(g->m)->kv_tokens,
+         limit = room < cfg->context ? room : cfg->context;
   if (!r->n_ids) return mt_err_set(e, MT_EINVAL, "the prompt is empty");
   if (r->n_ids > limit || r->max_tokens > limit - r->n_ids)
-    return mt_err_set(e, MT_ERANGE, "%zu prompt tokens and %zu to generate are %zu; the context has %zu", r->n_ids,
-                      r->max_tokens, r->n_ids + r->max_tokens, limit);
+    return mt_err_set(e, MT_ERANGE,
+                      "%zu prompt tokens and %zu to generate are %zu; the context has %zu",
+                      r->n_ids, r->max_tokens, r->n_ids + r->max_tokens, limit);
   for (size_t i = 0; i < r->n_ids; i++)
     if (r->ids[i] >= g->vocab)
-      return mt_err_set(e, MT_EINVAL, "token id %u is outside the vocabulary of %zu", r->ids[i], g->vocab);
+      return mt_err_set(e, MT_EINVAL, "token id %u is outside the vocabulary of %zu", r->ids[i],
+                        g->vocab);
   return mt_sample_params_check(&r->sample, e);
 }
 
@@ -85,12 +90,14 @@ int mt_engine_submit(mt_engine *g, const mt_request *r, mt_err *e) {
   int rc = check_request(g, r, e);
   if (rc) return rc;
   sequence *s = mt_calloc(1, sizeof *s);
-  uint32_t *token = mt_malloc(r->n_ids + r->max_tokens, sizeof *token), *eos = mt_malloc(r->n_eos, sizeof *eos);
+  uint32_t *token = mt_malloc(r->n_ids + r->max_tokens, sizeof *token),
+           *eos = mt_malloc(r->n_eos, sizeof *eos);
   if (!s || !token || !eos) {
     free(s);
     free(token);
     free(eos);
-    return mt_err_set(e, MT_ENOMEM, "no memory for a request of %zu tokens", r->n_ids + r->max_tokens);
+    return mt_err_set(e, MT_ENOMEM, "no memory for a request of %zu tokens",
+                      r->n_ids + r->max_tokens);
   }
   memcpy(token, r->ids, r->n_ids * sizeof *token);
   if (r->n_eos) memcpy(eos, r->eos, r->n_eos * sizeof *eos);
@@ -100,7 +107,8 @@ int mt_engine_submit(mt_engine *g, const mt_request *r, mt_err *e) {
   s->blocks = mt_kv_blocks_for(r->n_ids + r->max_tokens);
   rc = mt_sampler_fork(&s->sampler, g->seen, e);
   for (size_t i = 0; !rc && i < r->n_ids; i++)
-    if (mt_sampler_accept(s->sampler, r->ids[i], false)) rc = mt_err_set(e, MT_ENOMEM, "no memory for a request");
+    if (mt_sampler_accept(s->sampler, r->ids[i], false))
+      rc = mt_err_set(e, MT_ENOMEM, "no memory for a request");
   if (rc) {
     sequence_fini(s);
     free(s);
@@ -111,7 +119,8 @@ int mt_engine_submit(mt_engine *g, const mt_request *r, mt_err *e) {
   return MT_OK;
 }
 
-/* Moves requests from the queue into free slots, in order, while the cache has room for their whole length. */
+/* Moves requests from the queue into free slots, in order, while the cache has room for their whole
+ * length. */
 static void admit(mt_engine *g) {
   for (size_t i = 0; g->queue && i < g->max_seqs; i++) {
     if (g->seq[i].used) continue;
@@ -126,7 +135,7 @@ static void admit(mt_engine *g) {
   }
 }
 
-/* ---- the mix of a step ----------------------------------------------------------------------------------------------- */
+/* ---- the mix of a step ------------------------------------------------------------------- */
 
 static void add_rows(mt_engine *g, size_t slot, size_t n) {
   sequence *s = &g->seq[slot];
@@ -144,7 +153,8 @@ static void add_rows(mt_engine *g, size_t slot, size_t n) {
   }
 }
 
-/* Decode rows first, so that nobody's prompt holds up another's stream; then prompts share the rest of the step. */
+/* Decode rows first, so that nobody's prompt holds up another's stream; then prompts share the rest
+ * of the step. */
 static bool mix(mt_engine *g) {
   g->plan.kind = MT_STEP_RUN;
   g->plan.argument = 0;
@@ -172,7 +182,7 @@ static bool mix(mt_engine *g) {
   return prompt_rows;
 }
 
-/* ---- choosing -------------------------------------------------------------------------------------------------------- */
+/* ---- choosing ---------------------------------------------------------------------------- */
 
 static bool is_eos(const mt_request *r, uint32_t id) {
   for (size_t i = 0; i < r->n_eos; i++)
@@ -189,8 +199,9 @@ static int choose(mt_engine *g, sequence *s, const float *logits, mt_err *e) {
   uint32_t id;
   double logprob;
   uint64_t position = s->n_tokens;
-  int rc = s->r.choose ? s->r.choose(s->r.arg, s->sampler, &s->r.sample, logits, position, &id, &logprob, e)
-                       : mt_sampler_choose(s->sampler, &s->r.sample, logits, position, &id, &logprob, e);
+  int rc = s->r.choose
+               ? s->r.choose(s->r.arg, s->sampler, &s->r.sample, logits, position, &id, &logprob, e)
+               : mt_sampler_choose(s->sampler, &s->r.sample, logits, position, &id, &logprob, e);
   if (rc) return rc;
   if (is_eos(&s->r, id)) {
     finish(s, MT_FINISH_EOS);
@@ -202,7 +213,8 @@ static int choose(mt_engine *g, sequence *s, const float *logits, mt_err *e) {
   s->step_chose = true;
   s->n_out++;
   g->counts.output_tokens++;
-  if (mt_sampler_accept(s->sampler, id, true)) return mt_err_set(e, MT_ENOMEM, "no memory for a sequence");
+  if (mt_sampler_accept(s->sampler, id, true))
+    return mt_err_set(e, MT_ENOMEM, "no memory for a sequence");
   if (stop)
     finish(s, MT_FINISH_STOP);
   else if (s->n_out == s->r.max_tokens)
@@ -210,7 +222,8 @@ static int choose(mt_engine *g, sequence *s, const float *logits, mt_err *e) {
   return MT_OK;
 }
 
-/* Its failures are rank 0's alone: kept aside, so that the step itself ends as it does on the other ranks. */
+/* Its failures are rank 0's alone: kept aside, so that the step itself ends as it does on the other
+ * ranks. */
 static int sink(void *arg, size_t row, const float *logits) {
   mt_engine *g = arg;
   sequence *s = &g->seq[g->row[row].seq];
@@ -218,15 +231,17 @@ static int sink(void *arg, size_t row, const float *logits) {
   size_t at = g->row[row].position;
   if (s->r.on_prompt && s->n_out == 0 && at < s->r.n_ids && at >= s->r.prompt_from)
     g->sink_rc = s->r.on_prompt(s->r.arg, at, logits);
-  if (!g->sink_rc && at + 1 == s->n_tokens && s->r.max_tokens) g->sink_rc = choose(g, s, logits, g->sink_err);
+  if (!g->sink_rc && at + 1 == s->n_tokens && s->r.max_tokens)
+    g->sink_rc = choose(g, s, logits, g->sink_err);
   return MT_OK;
 }
 
-/* ---- the loop -------------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 /* The sequence's cache goes with the next plan. */
 static void give_back(mt_engine *g, size_t slot) {
-  g->plan.command[g->plan.n_commands++] = (mt_cache_command){.op = MT_CACHE_FREE, .sequence = (uint32_t)slot};
+  g->plan.command[g->plan.n_commands++] =
+      (mt_cache_command){.op = MT_CACHE_FREE, .sequence = (uint32_t)slot};
 }
 
 static void after_step(mt_engine *g) {
@@ -308,7 +323,7 @@ int mt_engine_run(mt_engine *g, mt_err *e) {
   return rc;
 }
 
-/* ---- other plans ----------------------------------------------------------------------------------------------------- */
+/* ---- other plans ------------------------------------------------------------------------- */
 
 /* A plan without rows or commands; commands that wait for the next step stay. */
 static int send_plan(mt_engine *g, mt_step_kind kind, uint64_t argument, mt_err *e) {
@@ -344,6 +359,12 @@ int mt_engine_attention(mt_engine *g, size_t n_keys, float *weight, mt_err *e) {
   return rc ? rc : mt_model_attention(g->m, n_keys, weight, e);
 }
 
-mt_engine_counts mt_engine_get_counts(const mt_engine *g) { return g->counts; }
-void mt_engine_reset_counts(mt_engine *g) { g->counts = (mt_engine_counts){0}; }
-mt_model *mt_engine_get_model(const mt_engine *g) { return g->m; }
+mt_engine_counts mt_engine_get_counts(const mt_engine *g) {
+  return g->counts;
+}
+void mt_engine_reset_counts(mt_engine *g) {
+  g->counts = (mt_engine_counts){0};
+}
+mt_model *mt_engine_get_model(const mt_engine *g) {
+  return g->m;
+}

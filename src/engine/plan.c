@@ -17,8 +17,8 @@ int mt_plan_share(mt_engine *g, mt_err *e) {
   mt_step_plan_free(&g->plan);
   if (!rc) rc = mt_wire_unpack_step(g->wire.data, g->wire.len, &g->plan, e);
   if (!rc && g->plan.step != expected)
-    rc = mt_err_set(e, MT_EPEER, "step plan %llu came where %llu was due", (unsigned long long)g->plan.step,
-                    (unsigned long long)expected);
+    rc = mt_err_set(e, MT_EPEER, "step plan %llu came where %llu was due",
+                    (unsigned long long)g->plan.step, (unsigned long long)expected);
   g->plan.step = expected + 1;
   return rc;
 }
@@ -30,7 +30,8 @@ static int prepare_cache(mt_engine *g, mt_err *e) {
   for (size_t i = 0; !rc && i < g->plan.n_commands; i++) {
     const mt_cache_command *c = &g->plan.command[i];
     if (c->sequence >= g->max_seqs)
-      rc = mt_err_set(e, MT_EFORMAT, "a step plan names sequence %u of %zu", c->sequence, g->max_seqs);
+      rc = mt_err_set(e, MT_EFORMAT, "a step plan names sequence %u of %zu", c->sequence,
+                      g->max_seqs);
     else if (c->op == MT_CACHE_FREE)
       mt_kv_drop(kv, c->sequence);
     else if (c->op == MT_CACHE_TRUNCATE)
@@ -38,18 +39,21 @@ static int prepare_cache(mt_engine *g, mt_err *e) {
     else
       rc = mt_kv_fork(kv, c->source, c->sequence, c->length, e);
   }
-  for (size_t i = 0; !rc && i < g->plan.n_rows; i++) rc = mt_kv_grow(kv, g->plan.sequence[i], g->plan.position[i] + 1u, e);
+  for (size_t i = 0; !rc && i < g->plan.n_rows; i++)
+    rc = mt_kv_grow(kv, g->plan.sequence[i], g->plan.position[i] + 1u, e);
   return rc;
 }
 
 static int take_rows(mt_engine *g, mt_err *e) {
   if (g->plan.n_rows > g->max_rows)
-    return mt_err_set(e, MT_EFORMAT, "a step plan of %zu rows, %zu at most", g->plan.n_rows, g->max_rows);
+    return mt_err_set(e, MT_EFORMAT, "a step plan of %zu rows, %zu at most", g->plan.n_rows,
+                      g->max_rows);
   for (size_t i = 0; i < g->plan.n_rows; i++) {
-    g->row[i] = (mt_row){g->plan.token[i], g->plan.position[i], g->plan.sequence[i], g->plan.planned[i],
-                         g->plan.flags[i] & MT_ROW_LOGITS};
+    g->row[i] = (mt_row){g->plan.token[i], g->plan.position[i], g->plan.sequence[i],
+                         g->plan.planned[i], g->plan.flags[i] & MT_ROW_LOGITS};
     if (g->row[i].token >= g->vocab || g->row[i].seq >= g->max_seqs)
-      return mt_err_set(e, MT_EFORMAT, "a step plan names token %u, sequence %u", g->row[i].token, g->row[i].seq);
+      return mt_err_set(e, MT_EFORMAT, "a step plan names token %u, sequence %u", g->row[i].token,
+                        g->row[i].seq);
   }
   return MT_OK;
 }
@@ -64,7 +68,8 @@ int mt_plan_gather_stats(mt_engine *g, mt_model_stats *stats, mt_err *e) {
   int n = mt_comm_size(g->comm);
   mt_model_stats mine = mt_model_get_stats(g->m);
   size_t *bytes = mt_malloc(2 * (size_t)n, sizeof *bytes);
-  int rc = mt_comm_agree(g->comm, bytes ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for statistics"), e);
+  int rc = mt_comm_agree(g->comm,
+                         bytes ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for statistics"), e);
   for (int r = 0; !rc && r < n; r++) {
     bytes[r] = sizeof mine;
     bytes[n + r] = (size_t)r * sizeof mine;

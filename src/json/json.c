@@ -1,4 +1,5 @@
-/* A thin, bounded face over Jansson: mt_json is json_t, mt_json_member an iterator of its objects. */
+/* A thin, bounded face over Jansson: mt_json is json_t, mt_json_member an iterator of its objects.
+ */
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,19 +10,28 @@
 
 enum { MAX_DEPTH = 512 };
 
-static const json_t *in(const mt_json *j) { return (const json_t *)(const void *)j; }
-static json_t *inm(mt_json *j) { return (json_t *)(void *)j; }
-static mt_json *outm(json_t *j) { return (mt_json *)(void *)j; }
+static const json_t *in(const mt_json *j) {
+  return (const json_t *)(const void *)j;
+}
+static json_t *inm(mt_json *j) {
+  return (json_t *)(void *)j;
+}
+static mt_json *outm(json_t *j) {
+  return (mt_json *)(void *)j;
+}
 
-/* Deepest nesting of brackets outside strings: bounds the recursion of the parser and of everything after it. */
+/* Deepest nesting of brackets outside strings: bounds the recursion of the parser and of everything
+ * after it. */
 static bool nesting_ok(const char *s, size_t n) {
   size_t depth = 0;
   bool quoted = false;
   for (size_t i = 0; i < n; i++) {
     char c = s[i];
     if (quoted) {
-      if (c == '\\') i++;
-      else if (c == '"') quoted = false;
+      if (c == '\\')
+        i++;
+      else if (c == '"')
+        quoted = false;
     } else if (c == '"') {
       quoted = true;
     } else if (c == '[' || c == '{') {
@@ -43,7 +53,9 @@ static void *noting_malloc(size_t n) {
   return p;
 }
 
-static void install_allocator(void) { json_set_alloc_funcs(noting_malloc, free); }
+static void install_allocator(void) {
+  json_set_alloc_funcs(noting_malloc, free);
+}
 
 int mt_json_parse(mt_json **out, const char *text, size_t len, const char *name, mt_err *e) {
   *out = NULL;
@@ -55,8 +67,8 @@ int mt_json_parse(mt_json **out, const char *text, size_t len, const char *name,
   json_error_t je;
   size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY;
   json_t *j = json_loadb(text, len, flags, &je);
-  /* Integers beyond 64 bits do occur (model_max_length 1e30): then every integer of the text is read as a real, which
-   * mt_json_int still gives back where it is whole. */
+  /* Integers beyond 64 bits do occur (model_max_length 1e30): then every integer of the text is
+   * read as a real, which mt_json_int still gives back where it is whole. */
   if (!j && !out_of_memory && json_error_code(&je) == json_error_numeric_overflow)
     j = json_loadb(text, len, flags | JSON_DECODE_INT_AS_REAL, &je);
   if (!j && out_of_memory)
@@ -75,7 +87,9 @@ int mt_json_read_file(mt_json **out, const char *path, size_t max_bytes, mt_err 
   return rc;
 }
 
-void mt_json_free(mt_json *root) { json_decref(inm(root)); }
+void mt_json_free(mt_json *root) {
+  json_decref(inm(root));
+}
 
 mt_json_kind mt_json_get_kind(const mt_json *j) {
   if (!j) return MT_JSON_NULL;
@@ -91,7 +105,9 @@ mt_json_kind mt_json_get_kind(const mt_json *j) {
   }
 }
 
-bool mt_json_is(const mt_json *j, mt_json_kind kind) { return j && mt_json_get_kind(j) == kind; }
+bool mt_json_is(const mt_json *j, mt_json_kind kind) {
+  return j && mt_json_get_kind(j) == kind;
+}
 
 const mt_json *mt_json_get(const mt_json *object, const char *key) {
   return object ? outm(json_object_get(in(object), key)) : NULL;
@@ -102,7 +118,9 @@ size_t mt_json_len(const mt_json *j) {
   return json_is_array(in(j)) ? json_array_size(in(j)) : json_object_size(in(j));
 }
 
-const mt_json *mt_json_at(const mt_json *array, size_t i) { return array ? outm(json_array_get(in(array), i)) : NULL; }
+const mt_json *mt_json_at(const mt_json *array, size_t i) {
+  return array ? outm(json_array_get(in(array), i)) : NULL;
+}
 
 const char *mt_json_string(const mt_json *j, size_t *len) {
   const char *s = j ? json_string_value(in(j)) : NULL;
@@ -134,26 +152,50 @@ bool mt_json_number(const mt_json *j, double *out) {
   return true;
 }
 
-static mt_json_member *member(void *iter) { return (mt_json_member *)iter; }
-static json_t *object_of(const mt_json *j) { return (json_t *)(uintptr_t)j; }
+static mt_json_member *member(void *iter) {
+  return (mt_json_member *)iter;
+}
+static json_t *object_of(const mt_json *j) {
+  return (json_t *)(uintptr_t)j;
+}
 
-const mt_json_member *mt_json_first(const mt_json *o) { return o ? member(json_object_iter(object_of(o))) : NULL; }
+const mt_json_member *mt_json_first(const mt_json *o) {
+  return o ? member(json_object_iter(object_of(o))) : NULL;
+}
 const mt_json_member *mt_json_next(const mt_json *o, const mt_json_member *m) {
   return member(json_object_iter_next(object_of(o), (void *)(uintptr_t)m));
 }
-const char *mt_json_member_key(const mt_json_member *m) { return json_object_iter_key((void *)(uintptr_t)m); }
+const char *mt_json_member_key(const mt_json_member *m) {
+  return json_object_iter_key((void *)(uintptr_t)m);
+}
 const mt_json *mt_json_member_value(const mt_json_member *m) {
   return outm(json_object_iter_value((void *)(uintptr_t)m));
 }
 
-mt_json *mt_json_new_object(void) { return outm(json_object()); }
-mt_json *mt_json_new_array(void) { return outm(json_array()); }
-mt_json *mt_json_new_null(void) { return outm(json_null()); }
-mt_json *mt_json_new_bool(bool v) { return outm(json_boolean(v)); }
-mt_json *mt_json_new_int(int64_t v) { return outm(json_integer(v)); }
-mt_json *mt_json_new_real(double v) { return outm(json_real(v)); }
-mt_json *mt_json_new_string(const char *s, size_t len) { return outm(json_stringn(s, len)); }
-mt_json *mt_json_copy(const mt_json *j) { return j ? outm(json_deep_copy(in(j))) : NULL; }
+mt_json *mt_json_new_object(void) {
+  return outm(json_object());
+}
+mt_json *mt_json_new_array(void) {
+  return outm(json_array());
+}
+mt_json *mt_json_new_null(void) {
+  return outm(json_null());
+}
+mt_json *mt_json_new_bool(bool v) {
+  return outm(json_boolean(v));
+}
+mt_json *mt_json_new_int(int64_t v) {
+  return outm(json_integer(v));
+}
+mt_json *mt_json_new_real(double v) {
+  return outm(json_real(v));
+}
+mt_json *mt_json_new_string(const char *s, size_t len) {
+  return outm(json_stringn(s, len));
+}
+mt_json *mt_json_copy(const mt_json *j) {
+  return j ? outm(json_deep_copy(in(j))) : NULL;
+}
 
 int mt_json_set(mt_json *object, const char *key, mt_json *value) {
   return json_object_set_new(inm(object), key, inm(value)) ? MT_ENOMEM : MT_OK;
@@ -163,7 +205,9 @@ int mt_json_append(mt_json *array, mt_json *value) {
   return json_array_append_new(inm(array), inm(value)) ? MT_ENOMEM : MT_OK;
 }
 
-static int append_piece(const char *p, size_t n, void *arg) { return mt_buf_append(arg, p, n) ? -1 : 0; }
+static int append_piece(const char *p, size_t n, void *arg) {
+  return mt_buf_append(arg, p, n) ? -1 : 0;
+}
 
 int mt_json_write(const mt_json *j, int indent, mt_buf *out) {
   size_t flags = JSON_ENCODE_ANY | (indent > 0 ? JSON_INDENT((size_t)indent) : 0);

@@ -69,6 +69,7 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
   }
   if (!strcmp(asked, "openblas")) {
     *out = mt_kernels_openblas();
+    if (!*out) return mt_err_set(e, MT_EUNSUPPORTED, "libopenblas.so.0 cannot be loaded");
     return MT_OK;
   }
   for (size_t i = 0; i < N_CANDIDATES; i++) {

@@ -174,6 +174,6 @@ extern const mt_kernels mt_kernels_avx512vnni;
 #endif
 /* The best exact table of this CPU, and the inexact one that is made from it on first use. */
 const mt_kernels *mt_kernels_best(void);
-const mt_kernels *mt_kernels_openblas(void);
+const mt_kernels *mt_kernels_openblas(void); /* NULL where the library cannot be loaded */
 
 #endif

@@ -147,28 +147,42 @@ void mt_matrix_fini(mt_matrix *m) {
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-static void put_bits(uint8_t *p, unsigned shift, unsigned bits, unsigned code) {
-  unsigned mask = ((1u << bits) - 1u) << shift;
-  *p = (uint8_t)((*p & ~mask) | code << shift);
+static uint32_t load_u32(const void *p) {
+  uint32_t u;
+  memcpy(&u, p, sizeof u);
+  return u;
+}
+static void store_u32(void *p, uint32_t u) {
+  memcpy(p, &u, sizeof u);
 }
 
-/* Where impl.h says. */
-static void put_code(const mt_qinfo *qi, uint8_t *rec, size_t row, size_t e, unsigned code) {
-  size_t g = e / 4, p = row * 4 + e % 4, half = qi->slots / 8u;
-  unsigned low = code & ((1u << qi->low_bits) - 1u);
-  if (qi->low_bits == 8)
-    rec[64 * g + p] = (uint8_t)low;
-  else if (qi->low_bits == 4)
-    put_bits(rec + 64 * (g % half) + p, 4u * (unsigned)(g / half), 4, low);
-  else
-    put_bits(rec + p, 2u * (unsigned)g, 2, low);
-  uint8_t *high = rec + qi->low_bytes;
-  if (qi->high_bits == 2)
-    put_bits(high + p, 2u * (unsigned)g, 2, code >> qi->low_bits);
-  else if (qi->high_bits == 1 && qi->slots == 32)
-    put_bits(high + p, (unsigned)g, 1, code >> qi->low_bits);
-  else if (qi->high_bits == 1)
-    put_bits(high + p % 32, (unsigned)(g + 4 * (p / 32)), 1, code >> qi->low_bits);
+/* The high plane: bits `shift` … of the codes of each group of four, a byte per code. */
+static void put_high(const mt_qinfo *qi, uint8_t *high, size_t row, const uint8_t *code) {
+  unsigned bits = qi->high_bits;
+  uint32_t mask = 0x01010101u * ((1u << bits) - 1u), plane = 0;
+  for (unsigned g = 0; g < qi->slots / 4u; g++)
+    plane |= (load_u32(code + 4 * g) >> qi->low_bits & mask) << (bits * g);
+  if (qi->high_bytes == 2 * 16) { /* rows 8–15 share the bytes of rows 0–7 */
+    unsigned shift = 4u * (unsigned)(row / 8);
+    uint8_t *at = high + row % 8 * 4;
+    store_u32(at, (load_u32(at) & ~(0x0f0f0f0fu << shift)) | plane << shift);
+  } else if (bits) {
+    store_u32(high + row * 4, plane);
+  }
+}
+
+/* All codes of one row of a block, as impl.h says, four bytes at a time. */
+static void put_codes(const mt_qinfo *qi, uint8_t *rec, size_t row, const uint8_t *code) {
+  unsigned groups = qi->slots / 4u, shared = 8u / qi->low_bits; /* groups in one byte */
+  uint32_t mask = 0x01010101u * ((1u << qi->low_bits) - 1u);
+  unsigned vectors = groups / shared;
+  for (unsigned v = 0; v < vectors; v++) {
+    uint32_t word = 0;
+    for (unsigned i = 0; i < shared; i++)
+      word |= (load_u32(code + 4 * (v + i * vectors)) & mask) << (qi->low_bits * i);
+    store_u32(rec + 64 * v + 4 * row, word);
+  }
+  put_high(qi, rec + qi->low_bytes, row, code);
 }
 
 static unsigned get_code(const mt_qinfo *qi, const uint8_t *rec, size_t row, size_t e) {
@@ -228,10 +242,11 @@ static void pack_quantized_row(mt_matrix *m, size_t row, const uint8_t *src, siz
     const mt_kblock *kb = &m->block[i];
     size_t at = src_k + kb->begin, sub = at / qi->slots, skip = at % qi->slots;
     int8_t value[32];
+    uint8_t code[32] = {0};
     float scale, min;
     mt_file_block(m->type, src, sub, value, &scale, &min);
-    for (size_t e = 0; e < kb->len; e++)
-      put_code(qi, rec, lane, e, (uint8_t)(value[skip + e] + qi->bias));
+    for (size_t e = 0; e < kb->len; e++) code[e] = (uint8_t)(value[skip + e] + qi->bias);
+    put_codes(qi, rec, lane, code);
     put_scales(m->type, rec + qi->low_bytes + qi->high_bytes, panel + kb->super * qi->super_bytes,
                lane, src + at / t->block_elems * t->block_bytes, at % t->block_elems / qi->slots);
   }

@@ -1,12 +1,16 @@
 /* The inexact backend: f32, f16 and bf16 weights widened to f32 row-major, multiplied by
  * OpenBLAS. Its bits depend on a row's place in the tile, the number of rows and the CPU;
- * everything else comes from the best exact table. */
+ * everything else comes from the best exact table.
+ * The library is loaded when it is asked for: merely linked, it starts a thread per core in every rank, and these spin
+ * for ever at exit where memory is short. */
 #include <cblas.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "impl.h"
 
+static __typeof__(&cblas_sgemm) blas_sgemm;
 static const mt_kernels *exact_table;
 static mt_kernels table;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -15,7 +19,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void sgemm(const mt_matrix *m, size_t panel_begin, size_t n_rows_w, size_t k0, size_t k1,
                   const mt_act *a, size_t row_begin, size_t n, float *out, size_t ld_out) {
   const float *w = (const float *)(const void *)(m->data + panel_begin * m->panel_bytes);
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)n_rows_w, (int)(k1 - k0), 1.0f,
+  blas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)n_rows_w, (int)(k1 - k0), 1.0f,
               a->x + row_begin * a->ld_x + k0, (int)a->ld_x, w + k0, (int)m->cols, 0.0f, out,
               (int)ld_out);
 }
@@ -73,7 +77,11 @@ static int gemm_units(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
 /* Our callers bring their own threads. */
 static void fill(void) {
   exact_table = mt_kernels_best();
-  openblas_set_num_threads(1);
+  setenv("OPENBLAS_NUM_THREADS", "1", 1); /* read when the library is loaded */
+  void *lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+  void *sgemm_at = lib ? dlsym(lib, "cblas_sgemm") : NULL;
+  if (!sgemm_at) return;
+  memcpy(&blas_sgemm, &sgemm_at, sizeof blas_sgemm); /* ISO C has no cast from object to function pointer */
   table = *exact_table;
   table.isa = "openblas";
   table.exact = false;
@@ -84,5 +92,5 @@ static void fill(void) {
 
 const mt_kernels *mt_kernels_openblas(void) {
   pthread_once(&once, fill);
-  return &table;
+  return blas_sgemm ? &table : NULL;
 }

@@ -72,7 +72,7 @@ void mt_kv_free(mt_kv *kv) {
 
 size_t mt_kv_bytes(const mt_kv *kv) { return kv->block_bytes * kv->n_blocks; }
 
-/* ---- blocks --------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------ */
 
 static uint32_t take(mt_kv *kv) { /* the caller has checked n_free */
   uint32_t b = kv->free_block[--kv->n_free];
@@ -105,7 +105,7 @@ static int prepare(mt_kv *kv, sequence *s, size_t n, size_t need, mt_err *e) {
   return MT_OK;
 }
 
-/* ---- sequences ------------------------------------------------------------------------------ */
+/* ---- sequences --------------------------------------------------------------------------- */
 
 int mt_kv_grow(mt_kv *kv, size_t seq, size_t n_tokens, mt_err *e) {
   if (seq >= kv->max_seqs)

@@ -1,6 +1,7 @@
-/* chat on several ranks. Ctrl-C must stop the answer, not the job: mpirun ends all ranks on SIGINT, but forwards
- * SIGUSR1. So the ranks run in a process group of their own, which the terminal does not interrupt, this process
- * passes the lines of the terminal on, and turns an interrupt into SIGUSR1. */
+/* chat on several ranks. Ctrl-C must stop the answer, not the job: mpirun ends all ranks on SIGINT,
+ * but forwards SIGUSR1. So the ranks run in a process group of their own, which the terminal does
+ * not interrupt, this process passes the lines of the terminal on, and turns an interrupt into
+ * SIGUSR1. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -49,8 +50,8 @@ static bool write_all(int fd, const char *p, size_t n) {
   return true;
 }
 
-/* Standard input to the ranks, until either ends. Signals are blocked except while it waits, so none comes between a
- * look at the flags and the wait. */
+/* Standard input to the ranks, until either ends. Signals are blocked except while it waits, so
+ * none comes between a look at the flags and the wait. */
 static void relay(int to, pid_t job, const sigset_t *waiting) {
   char chunk[4096];
   while (!ended) {
@@ -91,7 +92,8 @@ int mt_launcher_converse(char *const *argv, int *status, mt_err *e) {
   close(fd[1]);
   int how = 0;
   pid_t done;
-  while ((done = waitpid(job, &how, 0)) < 0 && errno == EINTR) pass_signals(job); /* it may still be answering */
+  while ((done = waitpid(job, &how, 0)) < 0 && errno == EINTR)
+    pass_signals(job); /* it may still be answering */
   *status = done < 0 || !WIFEXITED(how) ? 1 : WEXITSTATUS(how);
   return MT_OK;
 }

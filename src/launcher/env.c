@@ -127,9 +127,6 @@ void mt_launcher_set_mpi_env(bool local) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
   }
-  /* Containers often forbid the system calls of single-copy transfers; our large transfers do not
-   * use them. */
-  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
   setenv("OMPI_MCA_btl_base_warn_component_unused", "0", 0);
   if (!local) return;
   /* On one host mpirun need not complain of more ranks than cores (our waits yield then), nor talk

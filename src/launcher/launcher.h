@@ -14,9 +14,7 @@ int mt_args_add(mt_args *a, const char *s, mt_err *e);
 int mt_args_addf(mt_args *a, mt_err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void mt_args_free(mt_args *a);
 
-/* ---- environment
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- environment ------------------------------------------------------------------------- */
 
 /* True if mpirun or srun started this process as a rank; *rank is its number. */
 bool mt_launcher_is_rank(int *rank);
@@ -41,16 +39,14 @@ bool mt_launcher_in_path(const char *program);
  * or an illegal value; MT_EIO. */
 int mt_launcher_read_config(const char *path, const mt_opt *given, mt_args *out, mt_err *e);
 
-/* ---- starting
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- starting ---------------------------------------------------------------------------- */
 
 /* argv of the rank: its path, the command, and every given option that ranks take. */
 int mt_launcher_rank_args(const mt_opt *o, const char *rank_path, mt_args *out, mt_err *e);
 /* Path of mutirao-rank, beside this program. MT_ESYSTEM. */
 int mt_launcher_find_rank(char path[4096], mt_err *e);
-/* Runs argv (mpirun or srun) as a job whose standard input is this process's, passing on Ctrl-C as SIGUSR1; *status is
- * its exit status. */
+/* Runs argv (mpirun or srun) as a job whose standard input is this process's, passing on Ctrl-C as
+ * SIGUSR1; *status is its exit status. */
 int mt_launcher_converse(char *const *argv, int *status, mt_err *e);
 /* Starts the ranks; returns only on failure. */
 int mt_launcher_start(const mt_opt *o, mt_err *e);

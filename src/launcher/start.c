@@ -36,7 +36,8 @@ static int ask_rank(const char *rank_path, mt_buf *out, mt_err *e) {
     _exit(127);
   }
   close(fd[1]);
-  int rc = pid < 0 ? mt_err_set(e, MT_ESYSTEM, "cannot start a process: %s", strerror(errno)) : MT_OK;
+  int rc =
+      pid < 0 ? mt_err_set(e, MT_ESYSTEM, "cannot start a process: %s", strerror(errno)) : MT_OK;
   for (char chunk[4096]; !rc;) {
     ssize_t n = read(fd[0], chunk, sizeof chunk);
     if (n < 0 && errno == EINTR) continue;

@@ -1,4 +1,5 @@
-/* The heads' part of a layer: bias, norm and rotation of q and k, the cache, attention by segments (DESIGN section 1). */
+/* The heads' part of a layer: bias, norm and rotation of q and k, the cache, attention by segments
+ * (DESIGN section 1). */
 #include "forward.h"
 
 static void fill_angles(const mt_step *s, int r, size_t row, const float *inv_freq, float factor) {
@@ -35,7 +36,8 @@ void mt_forward_angles(mt_step *s) {
   angles a = {.s = s};
   bool by_length = mt_model_rope_depends_on_length(cfg);
   for (int r = 0; r < cfg->n_ropes; r++)
-    mt_model_rope_frequencies(cfg, r, s->n ? s->row[0].planned : 0, s->b->inv_freq + (size_t)r * half, &a.factor[r]);
+    mt_model_rope_frequencies(cfg, r, s->n ? s->row[0].planned : 0,
+                              s->b->inv_freq + (size_t)r * half, &a.factor[r]);
   if (!by_length) {
     mt_team_run(s->m->team, angles_thread, &a);
     return;
@@ -55,7 +57,8 @@ static void rotate(const mt_step *s, size_t row, float *head) {
   s->m->kn->rope(head, s->b->cos + at, s->b->sin + at, s->m->cfg.rotary_dim);
 }
 
-static void prepare_head(const mt_step *s, size_t row, float *head, const float *bias, const float *norm) {
+static void prepare_head(const mt_step *s, size_t row, float *head, const float *bias,
+                         const float *norm) {
   const mt_kernels *kn = s->m->kn;
   uint32_t hd = s->m->cfg.head_dim;
   if (bias) kn->add(head, bias, hd);
@@ -63,19 +66,22 @@ static void prepare_head(const mt_step *s, size_t row, float *head, const float 
   rotate(s, row, head);
 }
 
-/* Items are (row, head): first the query heads, then the KV heads, whose keys and values enter the cache. */
+/* Items are (row, head): first the query heads, then the KV heads, whose keys and values enter the
+ * cache. */
 void mt_forward_heads(void *arg, int thread, int n_threads) {
   const mt_step *s = arg;
   const mt_model *m = s->m;
   uint32_t hd = m->cfg.head_dim;
-  size_t nq = m->shard.heads.end - m->shard.heads.begin, nkv = m->shard.kv_heads.end - m->shard.kv_heads.begin;
+  size_t nq = m->shard.heads.end - m->shard.heads.begin,
+         nkv = m->shard.kv_heads.end - m->shard.kv_heads.begin;
   size_t begin, end, per_row = nq + nkv;
   mt_team_share(s->n * per_row, thread, n_threads, &begin, &end);
   for (size_t i = begin; i < end; i++) {
     size_t row = i / per_row, h = i % per_row;
     const mt_layer *y = s->layer;
     if (h < nq) {
-      prepare_head(s, row, s->b->q + (row * nq + h) * hd, y->q_bias ? y->q_bias + h * hd : NULL, y->q_norm);
+      prepare_head(s, row, s->b->q + (row * nq + h) * hd, y->q_bias ? y->q_bias + h * hd : NULL,
+                   y->q_norm);
       continue;
     }
     h -= nq;
@@ -91,8 +97,9 @@ void mt_forward_heads(void *arg, int thread, int n_threads) {
 enum { SEGMENT_BLOCKS = MT_ATTN_SEGMENT / MT_KV_BLOCK };
 
 /* What the probe saw of a segment is relative to the segment's maximum: bring all to the total. */
-static void finish_probe(const mt_kernels *kn, float *weight, const float *segment_max, size_t first, size_t last,
-                         size_t lo, size_t hi, const mt_attn_part *total) {
+static void finish_probe(const mt_kernels *kn, float *weight, const float *segment_max,
+                         size_t first, size_t last, size_t lo, size_t hi,
+                         const mt_attn_part *total) {
   for (size_t g = first; g <= last; g++) {
     size_t a = g * MT_ATTN_SEGMENT, b = a + MT_ATTN_SEGMENT;
     float d = segment_max[g - first] - total->max, f;
@@ -112,17 +119,20 @@ static void attend_one(const mt_step *s, size_t row, size_t head, float *part_me
   size_t first = lo / MT_ATTN_SEGMENT, last = (hi - 1) / MT_ATTN_SEGMENT;
   const float *q = s->b->q + (row * nq + head) * hd;
   mt_attn_part total = {.acc = part_mem}, part = {.acc = part_mem + hd};
-  float *segment_max = !probe ? NULL : s->b->probe_max + head * (m->opt.kv_tokens / MT_ATTN_SEGMENT + 1);
+  float *segment_max =
+      !probe ? NULL : s->b->probe_max + head * (m->opt.kv_tokens / MT_ATTN_SEGMENT + 1);
   for (size_t g = first; g <= last; g++) {
     const void *k[SEGMENT_BLOCKS], *v[SEGMENT_BLOCKS];
-    size_t base = g * MT_ATTN_SEGMENT, stop = hi - base < MT_ATTN_SEGMENT ? hi - base : MT_ATTN_SEGMENT;
+    size_t base = g * MT_ATTN_SEGMENT,
+           stop = hi - base < MT_ATTN_SEGMENT ? hi - base : MT_ATTN_SEGMENT;
     size_t start = lo > base ? lo - base : 0;
     for (size_t i = start / MT_KV_BLOCK; i * MT_KV_BLOCK < stop; i++) {
       k[i] = mt_kv_k(m->kv, s->row[row].seq, base / MT_KV_BLOCK + i, s->l, kv_head);
       v[i] = mt_kv_v(m->kv, s->row[row].seq, base / MT_KV_BLOCK + i, s->l, kv_head);
     }
     mt_attn_part *into = g == first ? &total : &part;
-    kn->attend(m->opt.kv_type, hd, q, m->cfg.attention_scale, k, v, start, stop, into, probe ? probe + base : NULL);
+    kn->attend(m->opt.kv_type, hd, q, m->cfg.attention_scale, k, v, start, stop, into,
+               probe ? probe + base : NULL);
     if (probe) segment_max[g - first] = into->max;
     if (g != first) kn->attend_merge(hd, &total, &part);
   }

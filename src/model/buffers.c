@@ -1,4 +1,5 @@
-/* Memory of a step, taken once, so that nothing in the forward pass can fail for want of memory on one rank alone. */
+/* Memory of a step, taken once, so that nothing in the forward pass can fail for want of memory on
+ * one rank alone. */
 #include <stdlib.h>
 
 #include "forward.h"
@@ -11,10 +12,12 @@ typedef struct area {
 
 enum { MAX_AREAS = 24 };
 
-static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard *s, const mt_model_options *o,
-                         uint32_t n_ranks, bool root, int n_threads, area *a) {
+static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard *s,
+                         const mt_model_options *o, uint32_t n_ranks, bool root, int n_threads,
+                         area *a) {
   size_t rows = o->max_rows, q = (size_t)(s->heads.end - s->heads.begin) * c->head_dim;
-  size_t kv = (size_t)(s->kv_heads.end - s->kv_heads.begin) * c->head_dim, ffn = s->ffn.end - s->ffn.begin;
+  size_t kv = (size_t)(s->kv_heads.end - s->kv_heads.begin) * c->head_dim,
+         ffn = s->ffn.end - s->ffn.begin;
   size_t vocab_local = s->vocab.end - s->vocab.begin, half = c->rotary_dim / 2, f = sizeof(float);
   const area list[] = {
       {(void **)&b->x, rows * c->hidden, f},
@@ -43,19 +46,26 @@ static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard
   return n;
 }
 
-static size_t round64(size_t n) { return (n + 63) / 64 * 64; }
+static size_t round64(size_t n) {
+  return (n + 63) / 64 * 64;
+}
 
-/* Activations as 16-bit integers and two planes of bytes, with a scale and a sum for 16 elements at worst. */
-static size_t act_bytes(size_t rows, size_t cols) { return rows * (cols * 4 + cols / 16 * 8); }
+/* Activations as 16-bit integers and two planes of bytes, with a scale and a sum for 16 elements at
+ * worst. */
+static size_t act_bytes(size_t rows, size_t cols) {
+  return rows * (cols * 4 + cols / 16 * 8);
+}
 
-size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_model_options *opt, uint32_t n_ranks,
-                        bool is_root) {
+size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_model_options *opt,
+                        uint32_t n_ranks, bool is_root) {
   mt_buffers b;
   area a[MAX_AREAS];
   size_t n = list_areas(&b, cfg, s, opt, n_ranks, is_root, 16, a), bytes = 0;
   for (size_t i = 0; i < n; i++) bytes += round64(a[i].count * a[i].size);
-  size_t acc = opt->max_rows * (size_t)cfg->hidden * (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
-  size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim, ffn = s->ffn.end - s->ffn.begin;
+  size_t acc = opt->max_rows * (size_t)cfg->hidden *
+               (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
+  size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim,
+         ffn = s->ffn.end - s->ffn.begin;
   return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn);
 }
 
@@ -84,8 +94,8 @@ int mt_buffers_new(mt_model *m, mt_err *e) {
   mt_buffers *b = m->buf = mt_calloc(1, sizeof *b);
   if (!b) return mt_err_set(e, MT_ENOMEM, "no memory for the buffers of a step");
   area a[MAX_AREAS];
-  size_t n = list_areas(b, &m->cfg, &m->shard, &m->opt, (uint32_t)mt_comm_size(m->comm), mt_comm_rank(m->comm) == 0,
-                        mt_team_size(m->team), a);
+  size_t n = list_areas(b, &m->cfg, &m->shard, &m->opt, (uint32_t)mt_comm_size(m->comm),
+                        mt_comm_rank(m->comm) == 0, mt_team_size(m->team), a);
   size_t bytes = 0;
   for (size_t i = 0; i < n; i++) bytes += round64(a[i].count * a[i].size);
   b->mem = mt_pages_alloc(bytes);
@@ -123,14 +133,16 @@ int mt_model_probe_attention(mt_model *m, bool on, mt_err *e) {
     bool fits = mt_size_mul(m->cfg.n_layers * heads, tokens, &n);
     b->probe = fits ? mt_calloc(n, sizeof(float)) : NULL;
     b->probe_max = mt_calloc(heads * (tokens / MT_ATTN_SEGMENT + 1), sizeof(float));
-    if (!b->probe || !b->probe_max) rc = mt_err_set(e, MT_ENOMEM, "no memory to keep the attention of %zu tokens", tokens);
+    if (!b->probe || !b->probe_max)
+      rc = mt_err_set(e, MT_ENOMEM, "no memory to keep the attention of %zu tokens", tokens);
   }
   return mt_comm_agree(m->comm, rc, e);
 }
 
 int mt_model_attention(mt_model *m, size_t n_keys, float *weight, mt_err *e) {
   mt_buffers *b = m->buf;
-  size_t heads = m->shard.heads.end - m->shard.heads.begin, rows = m->cfg.n_layers * heads, total = 0;
+  size_t heads = m->shard.heads.end - m->shard.heads.begin, rows = m->cfg.n_layers * heads,
+         total = 0;
   bool root = mt_comm_rank(m->comm) == 0;
   float *send = mt_malloc(rows * n_keys, sizeof *send);
   float *all = mt_malloc(root ? (size_t)m->cfg.n_layers * m->cfg.n_heads * n_keys : 1, sizeof *all);
@@ -152,7 +164,8 @@ int mt_model_attention(mt_model *m, size_t n_keys, float *weight, mt_err *e) {
     const float *from = all + b->offset[r] / sizeof *all;
     for (uint32_t l = 0; l < m->cfg.n_layers; l++)
       for (uint32_t i = h.begin; i < h.end; i++)
-        for (size_t k = 0; k < n_keys; k++) weight[((size_t)l * m->cfg.n_heads + i) * n_keys + k] = *from++;
+        for (size_t k = 0; k < n_keys; k++)
+          weight[((size_t)l * m->cfg.n_heads + i) * n_keys + k] = *from++;
   }
 out:
   free(send);

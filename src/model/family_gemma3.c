@@ -1,5 +1,5 @@
-/* Gemma 3, text only: norms of 1 + w, two more norms a layer, sliding layers with a rope of their own, scaled
- * embeddings, tanh GELU. */
+/* Gemma 3, text only: norms of 1 + w, two more norms a layer, sliding layers with a rope of their
+ * own, scaled embeddings, tanh GELU. */
 #include "model_impl.h"
 
 static const char *const hf[] = {"Gemma3ForCausalLM", NULL};
@@ -10,7 +10,9 @@ static const char *const hf_names[SLOT_COUNT] = {
     [SLOT_POST_FFN_NORM] = "model.layers.%u.post_feedforward_layernorm.weight",
 };
 
-static float inverse_sqrt(double n) { return (float)(1.0 / __builtin_sqrt(n)); }
+static float inverse_sqrt(double n) {
+  return (float)(1.0 / __builtin_sqrt(n));
+}
 
 /* Full layers turn by rope 0, sliding ones by rope 1. */
 static void common(mt_model_config *cfg) {
@@ -21,7 +23,8 @@ static void common(mt_model_config *cfg) {
 }
 
 static void pattern_layers(mt_model_config *cfg, uint32_t window, uint32_t pattern) {
-  for (uint32_t i = 0; i < cfg->n_layers; i++) cfg->layer[i].window = (i + 1) % pattern ? window : 0;
+  for (uint32_t i = 0; i < cfg->n_layers; i++)
+    cfg->layer[i].window = (i + 1) % pattern ? window : 0;
 }
 
 static int windows_hf(mt_model_config *cfg, const mt_json *j, mt_err *e) {
@@ -54,7 +57,8 @@ static int configure_hf(mt_model_config *cfg, const mt_json *j, mt_err *e) {
   int rc = windows_hf(cfg, j, e);
   if (!rc) rc = ropes_hf(cfg, j, e);
   if (!rc) rc = mt_config_number(j, "query_pre_attn_scalar", &scalar, e);
-  if (!rc && !(scalar > 0)) rc = mt_err_set(e, MT_EFORMAT, "config.json: query_pre_attn_scalar is %g", scalar);
+  if (!rc && !(scalar > 0))
+    rc = mt_err_set(e, MT_EFORMAT, "config.json: query_pre_attn_scalar is %g", scalar);
   if (rc) return rc;
   cfg->activation = MT_ACT_GELU_TANH;
   cfg->norm_plus_one = true;
@@ -64,7 +68,9 @@ static int configure_hf(mt_model_config *cfg, const mt_json *j, mt_err *e) {
 }
 
 static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) {
-  enum { LAYERS_27B = 62 }; /* the one size whose scale is not head_dim's; the file does not say it */
+  enum {
+    LAYERS_27B = 62
+  }; /* the one size whose scale is not head_dim's; the file does not say it */
   uint32_t window = 0;
   int rc = mt_gguf_key_u32(w, "gemma3", "attention.sliding_window", &window, true, e);
   if (rc) return rc;
@@ -72,7 +78,8 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
   cfg->rope[1] = (mt_rope_params){.theta = 10000, .factor = 1, .original_context = cfg->context};
   (void)mt_gguf_number(w, "gemma3.rope.freq_base_swa", &cfg->rope[1].theta);
   cfg->activation = MT_ACT_GELU_TANH;
-  cfg->attention_scale = inverse_sqrt(cfg->n_layers == LAYERS_27B ? (double)cfg->hidden / cfg->n_heads : cfg->head_dim);
+  cfg->attention_scale = inverse_sqrt(
+      cfg->n_layers == LAYERS_27B ? (double)cfg->hidden / cfg->n_heads : cfg->head_dim);
   common(cfg); /* the file's norms already hold 1 + w */
   return MT_OK;
 }

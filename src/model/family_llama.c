@@ -1,4 +1,5 @@
-/* Llama 2, 3, 3.1, 3.2 and everything that has their form (SmolLM2, TinyLlama, GGUF of Mistral 7B v0.3 …). */
+/* Llama 2, 3, 3.1, 3.2 and everything that has their form (SmolLM2, TinyLlama, GGUF of Mistral 7B
+ * v0.3 …). */
 #include "model_impl.h"
 
 static const char *const hf[] = {"LlamaForCausalLM", NULL};
@@ -11,4 +12,5 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
   return MT_OK;
 }
 
-const mt_family mt_family_llama = {.name = "llama", .hf = hf, .gguf = gguf, .configure_gguf = configure_gguf};
+const mt_family mt_family_llama = {
+    .name = "llama", .hf = hf, .gguf = gguf, .configure_gguf = configure_gguf};

@@ -1,4 +1,5 @@
-/* Mistral: Llama with a sliding window in every layer (or none, from v0.2 on). Its GGUF files call themselves llama. */
+/* Mistral: Llama with a sliding window in every layer (or none, from v0.2 on). Its GGUF files call
+ * themselves llama. */
 #include "model_impl.h"
 
 static const char *const hf[] = {"MistralForCausalLM", NULL};

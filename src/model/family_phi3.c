@@ -1,4 +1,5 @@
-/* Phi-3 and 3.5 mini, Phi-4: q, k, v in one tensor, gate and up in another; part of a head may turn; longrope. */
+/* Phi-3 and 3.5 mini, Phi-4: q, k, v in one tensor, gate and up in another; part of a head may
+ * turn; longrope. */
 #include "model_impl.h"
 
 static const char *const hf[] = {"Phi3ForCausalLM", NULL};
@@ -22,5 +23,8 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
   return MT_OK;
 }
 
-const mt_family mt_family_phi3 = {
-    .name = "phi3", .hf = hf, .gguf = gguf, .configure_hf = configure_hf, .configure_gguf = configure_gguf};
+const mt_family mt_family_phi3 = {.name = "phi3",
+                                  .hf = hf,
+                                  .gguf = gguf,
+                                  .configure_hf = configure_hf,
+                                  .configure_gguf = configure_gguf};

@@ -16,5 +16,8 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
   return MT_OK;
 }
 
-const mt_family mt_family_qwen3 = {
-    .name = "qwen3", .hf = hf, .gguf = gguf, .configure_hf = configure_hf, .configure_gguf = configure_gguf};
+const mt_family mt_family_qwen3 = {.name = "qwen3",
+                                   .hf = hf,
+                                   .gguf = gguf,
+                                   .configure_hf = configure_hf,
+                                   .configure_gguf = configure_gguf};

@@ -21,8 +21,8 @@ static int configure_hf(mt_model_config *cfg, const mt_json *j, mt_err *e) {
     return rc;
   }
   if (mt_json_len(list) != cfg->n_layers)
-    return mt_err_set(e, MT_EFORMAT, "config.json: no_rope_layers has %zu entries for %u layers", mt_json_len(list),
-                      cfg->n_layers);
+    return mt_err_set(e, MT_EFORMAT, "config.json: no_rope_layers has %zu entries for %u layers",
+                      mt_json_len(list), cfg->n_layers);
   for (uint32_t i = 0; i < cfg->n_layers; i++) {
     int64_t v;
     if (!mt_json_int(mt_json_at(list, i), &v))
@@ -40,5 +40,8 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
   return MT_OK;
 }
 
-const mt_family mt_family_smollm3 = {
-    .name = "smollm3", .hf = hf, .gguf = gguf, .configure_hf = configure_hf, .configure_gguf = configure_gguf};
+const mt_family mt_family_smollm3 = {.name = "smollm3",
+                                     .hf = hf,
+                                     .gguf = gguf,
+                                     .configure_hf = configure_hf,
+                                     .configure_gguf = configure_gguf};

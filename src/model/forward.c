@@ -5,9 +5,11 @@
 
 #include "forward.h"
 
-enum { GEMMA_QUANTUM_EXP = -32 }; /* DESIGN section 1: where the sum is normalised before it is added */
+enum {
+  GEMMA_QUANTUM_EXP = -32
+}; /* DESIGN section 1: where the sum is normalised before it is added */
 
-/* ---- rows: residual, norm, quantization ---------------------------------------------------------------------------- */
+/* ---- rows: residual, norm, quantization -------------------------------------------------- */
 
 typedef struct norm_job {
   mt_step *s;
@@ -20,7 +22,8 @@ typedef struct norm_job {
   int failed;
 } norm_job;
 
-/* x ← x + norm(sum + bias); h ← norm(x); exponent of the row's quantum; the activations of what follows. */
+/* x ← x + norm(sum + bias); h ← norm(x); exponent of the row's quantum; the activations of what
+ * follows. */
 static void norm_thread(void *arg, int thread, int n_threads) {
   norm_job *j = arg;
   mt_model *m = j->s->m;
@@ -46,7 +49,7 @@ static void norm_thread(void *arg, int thread, int n_threads) {
   }
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products ---------------------------------------------------------------------------- */
 
 typedef struct gemm_job {
   mt_step *s;
@@ -56,14 +59,16 @@ typedef struct gemm_job {
   int n;
 } gemm_job;
 
-/* The panels of all products lie in one row and are shared out as one, so that small matrices do not leave threads idle. */
+/* The panels of all products lie in one row and are shared out as one, so that small matrices do
+ * not leave threads idle. */
 static void gemm_thread(void *arg, int thread, int n_threads) {
   const gemm_job *j = arg;
   size_t panels = 0, begin, end, first = 0;
   for (int i = 0; i < j->n; i++) panels += j->w[i]->n_panels;
   mt_team_share(panels, thread, n_threads, &begin, &end);
   for (int i = 0; i < j->n; i++) {
-    size_t n = j->w[i]->n_panels, a = begin > first ? begin - first : 0, z = end > first ? end - first : 0;
+    size_t n = j->w[i]->n_panels, a = begin > first ? begin - first : 0,
+           z = end > first ? end - first : 0;
     if (z > n) z = n;
     if (a < z) j->s->m->kn->gemm(j->w[i], a, z, j->act[i], 0, j->s->n, j->out[i], j->w[i]->rows);
     first += n;
@@ -91,7 +96,8 @@ static void units_thread(void *arg, int thread, int n_threads) {
 }
 
 /* Row-parallel product and the exact sum over ranks into b->sum. Collective. */
-static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what, mt_err *e) {
+static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what,
+                        mt_err *e) {
   units_job j = {s, w, act};
   mt_team_run(s->m->team, units_thread, &j);
   char where[80];
@@ -101,10 +107,10 @@ static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const
   return rc;
 }
 
-/* Reserves activations for the distinct block layouts among w[0 … n), all reading x; which[i] is the one of w[i].
- * Cannot fail: the largest need was reserved when the buffers were made. */
-static int reserve_inputs(mt_buffers *b, norm_job *nj, const mt_matrix *const *w, int n, const float *x, size_t ld,
-                          size_t rows, const mt_act **which, mt_err *e) {
+/* Reserves activations for the distinct block layouts among w[0 … n), all reading x; which[i] is
+ * the one of w[i]. Cannot fail: the largest need was reserved when the buffers were made. */
+static int reserve_inputs(mt_buffers *b, norm_job *nj, const mt_matrix *const *w, int n,
+                          const float *x, size_t ld, size_t rows, const mt_act **which, mt_err *e) {
   int rc = MT_OK;
   nj->n_acts = 0;
   for (int i = 0; !rc && i < n; i++) {
@@ -121,9 +127,10 @@ static int reserve_inputs(mt_buffers *b, norm_job *nj, const mt_matrix *const *w
   return rc;
 }
 
-/* ---- the two halves of a layer --------------------------------------------------------------------------------------- */
+/* ---- the two halves of a layer ----------------------------------------------------------- */
 
-static void quantize_rows(mt_step *s, mt_act *act, const mt_matrix *like, int thread, int n_threads) {
+static void quantize_rows(mt_step *s, mt_act *act, const mt_matrix *like, int thread,
+                          int n_threads) {
   size_t begin, end;
   mt_team_share(s->n, thread, n_threads, &begin, &end);
   if (begin < end && like->cols) s->m->kn->quantize(act, like, begin, end);
@@ -153,7 +160,8 @@ static void activate_thread(void *arg, int thread, int n_threads) {
   quantize_rows(s, &s->b->ffn_act, &y->down, thread, n_threads);
 }
 
-/* Adds what the previous half left in b->sum, norms, multiplies. prev is the layer whose FFN comes before, or NULL. */
+/* Adds what the previous half left in b->sum, norms, multiplies. prev is the layer whose FFN comes
+ * before, or NULL. */
 static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
   mt_buffers *b = s->b;
   mt_model *m = s->m;
@@ -181,8 +189,11 @@ static int ffn_half(mt_step *s, mt_err *e) {
   mt_buffers *b = s->b;
   mt_model *m = s->m;
   mt_layer *y = s->layer;
-  norm_job nj = {
-      .s = s, .weight = y->ffn_norm, .add = true, .add_bias = y->o_bias, .add_norm = y->post_attn_norm};
+  norm_job nj = {.s = s,
+                 .weight = y->ffn_norm,
+                 .add = true,
+                 .add_bias = y->o_bias,
+                 .add_norm = y->post_attn_norm};
   const mt_matrix *w[2] = {&y->gate, &y->up};
   gemm_job gj = {.s = s, .w = {w[0], w[1]}, .out = {b->gate, b->up}, .n = 2};
   int rc = reserve_inputs(b, &nj, w, 2, b->h, m->cfg.hidden, s->n, gj.act, e);
@@ -194,7 +205,7 @@ static int ffn_half(mt_step *s, mt_err *e) {
   return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------- */
 
 /* Embedding rows from the ranks that own them, in row order; scaled. Collective. */
 static int embed_rows(mt_step *s, mt_err *e) {
@@ -205,7 +216,8 @@ static int embed_rows(mt_step *s, mt_err *e) {
   for (uint32_t r = 0; r < n_ranks; r++) b->count[r] = 0;
   for (size_t t = 0; t < s->n; t++) {
     uint32_t owner = mt_shard_vocab_owner(&m->dims, n_ranks, s->row[t].token);
-    if (owner == me) mt_matrix_row(&m->embed, s->row[t].token - m->shard.vocab.begin, b->h + mine++ * width);
+    if (owner == me)
+      mt_matrix_row(&m->embed, s->row[t].token - m->shard.vocab.begin, b->h + mine++ * width);
     b->count[owner] += width * sizeof(float);
   }
   for (uint32_t r = 0; r < n_ranks; r++) {
@@ -229,16 +241,17 @@ static const float *assemble_row(mt_model *m, size_t i, size_t group) {
   size_t at = 0;
   for (int r = 0; r < mt_comm_size(m->comm); r++) {
     size_t width = b->count[r] / group / sizeof(float);
-    memcpy(b->logits_row + at, (const char *)b->logits_all + b->offset[r] + i * width * sizeof(float),
+    memcpy(b->logits_row + at,
+           (const char *)b->logits_all + b->offset[r] + i * width * sizeof(float),
            width * sizeof(float));
     at += width;
   }
   return b->logits_row;
 }
 
-
 /* Logits of the rows `pick` [n], at most MT_LOGIT_ROWS; the rows' norms first. Collective. */
-static int head_group(mt_step *s, const size_t *pick, size_t n, mt_logits_fn sink, void *arg, mt_err *e) {
+static int head_group(mt_step *s, const size_t *pick, size_t n, mt_logits_fn sink, void *arg,
+                      mt_err *e) {
   mt_model *m = s->m;
   mt_buffers *b = s->b;
   const mt_matrix *w = m->cfg.tied ? &m->embed : &m->head;
@@ -266,7 +279,8 @@ static int head_group(mt_step *s, const size_t *pick, size_t n, mt_logits_fn sin
   return rc;
 }
 
-/* A sink's failure is rank 0's own; it is reported after the last group, so that the others do not wait for ever. */
+/* A sink's failure is rank 0's own; it is reported after the last group, so that the others do not
+ * wait for ever. */
 static int head_rows(mt_step *s, mt_logits_fn sink, void *arg, mt_err *e) {
   size_t pick[MT_LOGIT_ROWS], n = 0;
   int rc = MT_OK;
@@ -281,11 +295,12 @@ static int head_rows(mt_step *s, mt_logits_fn sink, void *arg, mt_err *e) {
   return rc;
 }
 
-/* ---- the step ------------------------------------------------------------------------------------------------------- */
+/* ---- the step ---------------------------------------------------------------------------- */
 
 static uint64_t count_kv_bytes(const mt_step *s) {
   const mt_model *m = s->m;
-  mt_kv_dims d = {1, m->shard.kv_heads.end - m->shard.kv_heads.begin, m->cfg.head_dim, m->opt.kv_type};
+  mt_kv_dims d = {1, m->shard.kv_heads.end - m->shard.kv_heads.begin, m->cfg.head_dim,
+                  m->opt.kv_type};
   uint64_t per_token = mt_kv_block_bytes(&d) / MT_KV_BLOCK, keys = 0;
   for (uint32_t l = 0; l < m->cfg.n_layers; l++) {
     uint64_t window = m->cfg.layer[l].window;
@@ -307,17 +322,20 @@ static void count_step(mt_step *s, const uint64_t at[5], mt_comm_stats before) {
   st->ffn_ns += at[2] - at[1] - at[4];
   st->head_ns += at[3] - at[2];
   st->collective_ns += after.ns - before.ns;
-  st->net_bytes += after.sent_bytes + after.received_bytes - before.sent_bytes - before.received_bytes;
+  st->net_bytes +=
+      after.sent_bytes + after.received_bytes - before.sent_bytes - before.received_bytes;
   st->weight_bytes += mt_model_weight_bytes(s->m);
   st->kv_bytes += count_kv_bytes(s);
 }
 
-int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_fn sink, void *arg, mt_err *e) {
+int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_fn sink, void *arg,
+                     mt_err *e) {
   if (n_rows > m->opt.max_rows)
     return mt_err_set(e, MT_ERANGE, "a step of %zu rows, %zu at most", n_rows, m->opt.max_rows);
   mt_step s = {.m = m, .b = m->buf, .row = rows, .n = n_rows};
   mt_comm_stats before = mt_comm_get_stats(m->comm);
-  uint64_t at[5] = {mt_clock_ns()}; /* start, embedded, layers done, head done; [4]: attention alone */
+  uint64_t at[5] = {
+      mt_clock_ns()}; /* start, embedded, layers done, head done; [4]: attention alone */
   int rc = embed_rows(&s, e);
   mt_forward_angles(&s);
   at[1] = mt_clock_ns();
@@ -331,7 +349,8 @@ int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_f
   }
   if (rc) return rc;
   const mt_layer *top = &m->layer[m->cfg.n_layers - 1];
-  norm_job last = {.s = &s, .add = true, .add_bias = top->down_bias, .add_norm = top->post_ffn_norm};
+  norm_job last = {
+      .s = &s, .add = true, .add_bias = top->down_bias, .add_norm = top->post_ffn_norm};
   mt_team_run(m->team, norm_thread, &last);
   at[2] = mt_clock_ns();
   rc = head_rows(&s, sink, arg, e);

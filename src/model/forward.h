@@ -5,24 +5,25 @@
 #include "model_impl.h"
 
 enum {
-  MT_LOGIT_ROWS = 16, /* rows whose logits are computed and gathered at a time */
+  MT_LOGIT_ROWS = 16,  /* rows whose logits are computed and gathered at a time */
   MT_INPUT_LAYOUTS = 3 /* block layouts among q, k and v at most */
 };
 
 struct mt_buffers {
-  float *x;      /* [max_rows][hidden] residual rows, the same on every rank */
-  float *h;      /* [max_rows][hidden] after a norm */
-  float *sum;    /* [max_rows][hidden] what the all-reduce gives */
-  float *q;      /* [max_rows][n_heads_local · head_dim]; becomes the attention's output */
-  float *k, *v;  /* [max_rows][n_kv_heads_local · head_dim] */
-  float *att;    /* [max_rows][n_heads_local · head_dim] */
+  float *x;         /* [max_rows][hidden] residual rows, the same on every rank */
+  float *h;         /* [max_rows][hidden] after a norm */
+  float *sum;       /* [max_rows][hidden] what the all-reduce gives */
+  float *q;         /* [max_rows][n_heads_local · head_dim]; becomes the attention's output */
+  float *k, *v;     /* [max_rows][n_kv_heads_local · head_dim] */
+  float *att;       /* [max_rows][n_heads_local · head_dim] */
   float *gate, *up; /* [max_rows][ffn_local]; gate becomes silu(gate) · up */
   float *cos, *sin; /* [n_ropes][max_rows][rotary_dim/2] */
   float *inv_freq;  /* [n_ropes][rotary_dim/2] */
   float *embed;     /* [max_rows][hidden] rows that travel: this rank's, then all */
-  float *logits_local, *logits_all, *logits_row; /* [16][vocab_local]; on rank 0 [16 · vocab] and [vocab] */
-  float *part;      /* [threads][2][head_dim] */
-  int *exp;         /* [max_rows] exponent of each row's quantum */
+  float *logits_local, *logits_all,
+      *logits_row;        /* [16][vocab_local]; on rank 0 [16 · vocab] and [vocab] */
+  float *part;            /* [threads][2][head_dim] */
+  int *exp;               /* [max_rows] exponent of each row's quantum */
   size_t *count, *offset; /* [n_ranks] */
   mt_act in[MT_INPUT_LAYOUTS], att_act, ffn_act;
   void *mem;
@@ -36,13 +37,14 @@ typedef struct mt_step {
   mt_model *m;
   mt_buffers *b;
   const mt_row *row;
-  size_t n;          /* rows */
-  uint32_t l;        /* layer */
+  size_t n;   /* rows */
+  uint32_t l; /* layer */
   mt_layer *layer;
-  int failed;        /* unit sums that did not fit, atomically counted */
+  int failed; /* unit sums that did not fit, atomically counted */
 } mt_step;
 
-/* Rotates, normalises and stores q, k, v of the step's rows; then attention into b->att. Team functions. */
+/* Rotates, normalises and stores q, k, v of the step's rows; then attention into b->att. Team
+ * functions. */
 void mt_forward_heads(void *step, int thread, int n_threads);
 void mt_forward_attend(void *step, int thread, int n_threads);
 /* cos and sin of every row. */

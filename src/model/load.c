@@ -1,14 +1,16 @@
-/* Sharded loading. Column-parallel rows are contiguous in the file: each rank reads its own. Of row-parallel tensors a
- * rank needs less than a page of each row, so ranks read stripes of whole rows and exchange the slices. Rank 0 reads
- * the vectors, which are small, for all. Altogether the file is read about once. */
+/* Sharded loading. Column-parallel rows are contiguous in the file: each rank reads its own. Of
+ * row-parallel tensors a rank needs less than a page of each row, so ranks read stripes of whole
+ * rows and exchange the slices. Rank 0 reads the vectors, which are small, for all. Altogether the
+ * file is read about once. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model_impl.h"
 
-enum { STAGE_BYTES = 8 << 20 }; /* of file bytes held at a time, besides the packed slices */
+/* Of file bytes held at a time, besides the packed slices. */
+enum { STAGE_BYTES = MT_LOAD_STAGE_BYTES };
 
-/* ---- packing in parallel ----------------------------------------------------------------------------------------- */
+/* ---- packing in parallel ----------------------------------------------------------------- */
 
 typedef struct pack_job {
   mt_matrix *m;
@@ -27,7 +29,8 @@ static size_t source_row(size_t r, uint32_t head) {
 
 static void pack_thread(void *arg, int thread, int n_threads) {
   const pack_job *j = arg;
-  size_t first = j->row_begin / MT_PANEL_ROWS, last = (j->row_begin + j->n_rows + MT_PANEL_ROWS - 1) / MT_PANEL_ROWS;
+  size_t first = j->row_begin / MT_PANEL_ROWS,
+         last = (j->row_begin + j->n_rows + MT_PANEL_ROWS - 1) / MT_PANEL_ROWS;
   size_t begin, end;
   mt_team_share(last - first, thread, n_threads, &begin, &end);
   size_t row = (first + begin) * MT_PANEL_ROWS, stop = (first + end) * MT_PANEL_ROWS;
@@ -35,19 +38,21 @@ static void pack_thread(void *arg, int thread, int n_threads) {
   if (stop > j->row_begin + j->n_rows) stop = j->row_begin + j->n_rows;
   if (row >= stop) return;
   if (!j->permute) {
-    mt_matrix_pack(j->m, row, stop - row, j->src + (row - j->row_begin) * j->src_row_bytes, j->src_row_bytes, j->src_k);
+    mt_matrix_pack(j->m, row, stop - row, j->src + (row - j->row_begin) * j->src_row_bytes,
+                   j->src_row_bytes, j->src_k);
     return;
   }
   for (; row < stop; row++)
-    mt_matrix_pack(j->m, row, 1, j->src + (source_row(row, j->permute) - j->row_begin) * j->src_row_bytes,
+    mt_matrix_pack(j->m, row, 1,
+                   j->src + (source_row(row, j->permute) - j->row_begin) * j->src_row_bytes,
                    j->src_row_bytes, j->src_k);
 }
 
-/* ---- column-parallel ----------------------------------------------------------------------------------------------- */
+/* ---- column-parallel --------------------------------------------------------------------- */
 
 /* Rows [row, row + m->rows) of the tensor, in runs that hold whole panels and whole heads. */
-static int load_columns(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, uint64_t row, uint32_t permute,
-                        uint8_t *stage, mt_err *e) {
+static int load_columns(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, uint64_t row,
+                        uint32_t permute, uint8_t *stage, mt_err *e) {
   size_t row_bytes = mt_dtype_row_bytes(t->type, mat->cols);
   size_t unit = permute ? (size_t)permute * MT_PANEL_ROWS : MT_PANEL_ROWS;
   size_t step = STAGE_BYTES / row_bytes / unit * unit;
@@ -69,7 +74,7 @@ static int load_columns(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, ui
   return rc;
 }
 
-/* ---- row-parallel -------------------------------------------------------------------------------------------------- */
+/* ---- row-parallel ------------------------------------------------------------------------ */
 
 /* The bytes of one row that rank r's columns touch: whole blocks of the file. */
 typedef struct slice {
@@ -81,13 +86,14 @@ static slice slice_of(mt_dtype type, mt_range k) {
   const mt_dtype_info *d = mt_dtype_get(type);
   if (k.begin == k.end) return (slice){0, 0, 0};
   size_t first = k.begin / d->block_elems, last = (k.end + d->block_elems - 1) / d->block_elems;
-  return (slice){first * d->block_bytes, (last - first) * d->block_bytes, k.begin - first * d->block_elems};
+  return (slice){first * d->block_bytes, (last - first) * d->block_bytes,
+                 k.begin - first * d->block_elems};
 }
 
 typedef struct exchange {
   int n_ranks, rank;
-  slice *slice;           /* [n_ranks] */
-  size_t stripe;          /* rows that a rank reads in a round */
+  slice *slice;  /* [n_ranks] */
+  size_t stripe; /* rows that a rank reads in a round */
   size_t *send_bytes, *send_offset, *recv_bytes, *recv_offset; /* [n_ranks] each */
   uint8_t *rows, *send, *recv;
 } exchange;
@@ -99,12 +105,14 @@ static void exchange_free(exchange *x) {
 }
 
 /* One allocation for the four tables, one for the three byte areas. */
-static int exchange_new(exchange *x, mt_model *m, const mt_tensor_info *t, size_t row_bytes, bool heads, mt_err *e) {
+static int exchange_new(exchange *x, mt_model *m, const mt_tensor_info *t, size_t row_bytes,
+                        bool heads, mt_err *e) {
   int n = mt_comm_size(m->comm), me = mt_comm_rank(m->comm);
   *x = (exchange){.n_ranks = n, .rank = me};
   x->slice = mt_calloc((size_t)n, sizeof *x->slice);
   x->send_bytes = mt_calloc(4 * (size_t)n, sizeof(size_t));
-  if (!x->slice || !x->send_bytes) return mt_err_set(e, MT_ENOMEM, "no memory to exchange %s", t->name);
+  if (!x->slice || !x->send_bytes)
+    return mt_err_set(e, MT_ENOMEM, "no memory to exchange %s", t->name);
   x->send_offset = x->send_bytes + n;
   x->recv_bytes = x->send_offset + n;
   x->recv_offset = x->recv_bytes + n;
@@ -143,13 +151,15 @@ static void gather_slices(exchange *x, size_t n_rows, size_t row_bytes) {
     x->send_offset[r] = at;
     x->send_bytes[r] = n_rows * x->slice[r].bytes;
     for (size_t i = 0; i < n_rows; i++) {
-      if (x->slice[r].bytes) memcpy(x->send + at, x->rows + i * row_bytes + x->slice[r].begin, x->slice[r].bytes);
+      if (x->slice[r].bytes)
+        memcpy(x->send + at, x->rows + i * row_bytes + x->slice[r].begin, x->slice[r].bytes);
       at += x->slice[r].bytes;
     }
   }
 }
 
-/* Collective. A rank that cannot read goes on with the exchange, so that the others do not hang, and reports it after. */
+/* Collective. A rank that cannot read goes on with the exchange, so that the others do not hang,
+ * and reports it after. */
 static int load_rows(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, bool heads, mt_err *e) {
   size_t rows = t->shape.dim[0], row_bytes = mt_dtype_row_bytes(t->type, t->shape.dim[1]);
   exchange x;
@@ -158,7 +168,8 @@ static int load_rows(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, bool 
   int read_rc = MT_OK;
   for (size_t base = 0; !rc && base < rows; base += x.stripe * (size_t)x.n_ranks) {
     size_t first, n = stripe_rows(&x, base, x.rank, rows, &first);
-    if (n && !read_rc) read_rc = mt_weights_read(m->weights, t, first * row_bytes, n * row_bytes, x.rows, e);
+    if (n && !read_rc)
+      read_rc = mt_weights_read(m->weights, t, first * row_bytes, n * row_bytes, x.rows, e);
     gather_slices(&x, n, row_bytes);
     size_t at = 0;
     for (int r = 0; r < x.n_ranks; r++) {
@@ -167,10 +178,17 @@ static int load_rows(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, bool 
       x.recv_bytes[r] = theirs * x.slice[x.rank].bytes;
       at += x.recv_bytes[r];
     }
-    rc = mt_comm_alltoallv(m->comm, x.send, x.send_bytes, x.send_offset, x.recv, x.recv_bytes, x.recv_offset, e);
+    rc = mt_comm_alltoallv(m->comm, x.send, x.send_bytes, x.send_offset, x.recv, x.recv_bytes,
+                           x.recv_offset, e);
     for (int r = 0; !rc && r < x.n_ranks && x.slice[x.rank].bytes; r++) {
       size_t start, theirs = stripe_rows(&x, base, r, rows, &start);
-      pack_job job = {mat, start, theirs, x.recv + x.recv_offset[r], x.slice[x.rank].bytes, x.slice[x.rank].skip, 0};
+      pack_job job = {mat,
+                      start,
+                      theirs,
+                      x.recv + x.recv_offset[r],
+                      x.slice[x.rank].bytes,
+                      x.slice[x.rank].skip,
+                      0};
       if (theirs) mt_team_run(m->team, pack_thread, &job);
     }
   }
@@ -178,18 +196,18 @@ static int load_rows(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, bool 
   return rc ? rc : mt_comm_agree(m->comm, read_rc, e);
 }
 
-/* ---- vectors ------------------------------------------------------------------------------------------------------- */
+/* ---- vectors ----------------------------------------------------------------------------- */
 
 typedef struct small {
-  float *next;    /* where the next vector goes */
-  float *whole;   /* one whole vector */
+  float *next;  /* where the next vector goes */
+  float *whole; /* one whole vector */
   void *raw;
 } small;
 
-/* Reads the slot's vector on rank 0, broadcasts it as f32 and keeps [begin, end) of it; *out stays NULL where the model
- * has none. Collective. */
-static int load_vector(mt_model *m, small *s, mt_slot slot, uint32_t layer, uint32_t begin, uint32_t end,
-                       uint32_t permute, float **out, mt_err *e) {
+/* Reads the slot's vector on rank 0, broadcasts it as f32 and keeps [begin, end) of it; *out stays
+ * NULL where the model has none. Collective. */
+static int load_vector(mt_model *m, small *s, mt_slot slot, uint32_t layer, uint32_t begin,
+                       uint32_t end, uint32_t permute, float **out, mt_err *e) {
   const mt_tensor_info *t = mt_slot_find(&m->cfg, m->weights, slot, layer);
   if (!t) return MT_OK;
   size_t n = t->shape.dim[0];
@@ -201,8 +219,9 @@ static int load_vector(mt_model *m, small *s, mt_slot slot, uint32_t layer, uint
   rc = mt_comm_agree(m->comm, rc, e);
   if (!rc) rc = mt_comm_bcast(m->comm, s->whole, n * sizeof(float), 0, e);
   if (rc) return rc;
-  bool is_norm = slot == SLOT_FINAL_NORM || slot == SLOT_ATTN_NORM || slot == SLOT_FFN_NORM || slot == SLOT_Q_NORM ||
-                 slot == SLOT_K_NORM || slot == SLOT_POST_ATTN_NORM || slot == SLOT_POST_FFN_NORM;
+  bool is_norm = slot == SLOT_FINAL_NORM || slot == SLOT_ATTN_NORM || slot == SLOT_FFN_NORM ||
+                 slot == SLOT_Q_NORM || slot == SLOT_K_NORM || slot == SLOT_POST_ATTN_NORM ||
+                 slot == SLOT_POST_FFN_NORM;
   for (uint32_t i = begin; i < end; i++) {
     float v = s->whole[source_row(i, permute)];
     s->next[i - begin] = is_norm && m->cfg.norm_plus_one ? 1.0f + v : v;
@@ -249,11 +268,14 @@ static size_t longest_vector(const mt_model_config *c) {
 }
 
 static int load_vectors(mt_model *m, mt_err *e) {
-  size_t longest = longest_vector(&m->cfg), floats = mt_plan_small_floats(&m->cfg, m->weights, &m->shard);
+  size_t longest = longest_vector(&m->cfg),
+         floats = mt_plan_small_floats(&m->cfg, m->weights, &m->shard);
   small s = {.whole = mt_malloc(longest, sizeof(float)), .raw = mt_malloc(longest, sizeof(float))};
   m->vectors = mt_calloc(floats, sizeof(float));
   s.next = m->vectors;
-  int rc = s.whole && s.raw && m->vectors ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for %zu floats", floats);
+  int rc = s.whole && s.raw && m->vectors
+               ? MT_OK
+               : mt_err_set(e, MT_ENOMEM, "no memory for %zu floats", floats);
   rc = mt_comm_agree(m->comm, rc, e);
   if (!rc) rc = load_vector(m, &s, SLOT_FINAL_NORM, 0, 0, m->cfg.hidden, 0, &m->final_norm, e);
   for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) rc = load_layer_vectors(m, &s, l, e);
@@ -262,12 +284,17 @@ static int load_vectors(mt_model *m, mt_err *e) {
   return rc;
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------------ */
+/* ---- all of it --------------------------------------------------------------------------- */
 
 static int load_layer(mt_model *m, uint32_t l, uint8_t *stage, mt_err *e) {
   uint32_t hd = m->cfg.head_dim;
-  const uint32_t first[MT_LAYER_MATRICES] = {m->shard.heads.begin * hd, m->shard.kv_heads.begin * hd,
-                                             m->shard.kv_heads.begin * hd, 0, m->shard.ffn.begin, m->shard.ffn.begin, 0};
+  const uint32_t first[MT_LAYER_MATRICES] = {m->shard.heads.begin * hd,
+                                             m->shard.kv_heads.begin * hd,
+                                             m->shard.kv_heads.begin * hd,
+                                             0,
+                                             m->shard.ffn.begin,
+                                             m->shard.ffn.begin,
+                                             0};
   int rc = MT_OK, own = MT_OK;
   for (int i = 0; !rc && i < MT_LAYER_MATRICES; i++) {
     mt_source s = mt_plan_source(&m->cfg, i);

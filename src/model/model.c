@@ -1,10 +1,12 @@
-/* A model on this rank: configuration shared from rank 0, memory checked, slices laid out and loaded. */
+/* A model on this rank: configuration shared from rank 0, memory checked, slices laid out and
+ * loaded. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "model_impl.h"
 
-/* Rank 0 opens the model; the others get the bytes of its headers and of config.json. Collective. */
+/* Rank 0 opens the model; the others get the bytes of its headers and of config.json. Collective.
+ */
 static int share_config(mt_model *m, const char *path, mt_err *e) {
   bool root = mt_comm_rank(m->comm) == 0;
   mt_buf block = {0}, text = {0}, name = {0};
@@ -22,7 +24,8 @@ static int share_config(mt_model *m, const char *path, mt_err *e) {
   if (!rc) rc = mt_comm_bcast_buf(m->comm, &text, 0, e);
   if (!rc && !root) {
     rc = mt_weights_import(&m->weights, block.data, block.len, e);
-    if (!rc) rc = mt_model_config_read(&m->cfg, m->weights, text.data ? text.data : "", text.len, e);
+    if (!rc)
+      rc = mt_model_config_read(&m->cfg, m->weights, text.data ? text.data : "", text.len, e);
   }
   rc = mt_comm_agree(m->comm, rc, e);
   mt_buf_free(&block);
@@ -31,7 +34,31 @@ static int share_config(mt_model *m, const char *path, mt_err *e) {
   return rc;
 }
 
-/* The sizes that every rank must share come from rank 0; kernels and the memory limit stay each rank's own. */
+/* Hosts may hold different copies of a file under one name: a few pages of it, spread over the
+ * tensors, must hash alike on all ranks. Collective. */
+static int check_same_file(mt_model *m, mt_err *e) {
+  enum { PAGES = 8, PAGE = 4096 };
+  char page[PAGE];
+  uint64_t h = MT_HASH_INIT, first;
+  size_t n = mt_weights_count(m->weights);
+  int rc = MT_OK;
+  for (size_t i = 0; !rc && i < PAGES; i++) {
+    const mt_tensor_info *t = mt_weights_at(m->weights, i * (n - 1) / (PAGES - 1));
+    size_t bytes = t->bytes < PAGE ? t->bytes : PAGE;
+    rc = mt_weights_read(m->weights, t, t->bytes - bytes, bytes, page, e);
+    if (!rc) h = mt_hash64(h, page, bytes);
+  }
+  first = h;
+  rc = mt_comm_agree(m->comm, rc, e);
+  if (!rc) rc = mt_comm_bcast(m->comm, &first, sizeof first, 0, e);
+  if (!rc && first != h)
+    rc = mt_err_set(e, MT_EFORMAT, "%s: the copy here is not that of rank 0",
+                    mt_weights_file_name(m->weights, 0));
+  return mt_comm_agree(m->comm, rc, e);
+}
+
+/* The sizes that every rank must share come from rank 0; kernels and the memory limit stay each
+ * rank's own. */
 static int share_options(mt_model *m, mt_err *e) {
   uint64_t v[4] = {m->opt.kv_type, m->opt.kv_tokens, m->opt.max_seqs, m->opt.max_rows};
   int rc = mt_comm_bcast(m->comm, v, sizeof v, 0, e);
@@ -44,25 +71,30 @@ static int share_options(mt_model *m, mt_err *e) {
 
 static int check_memory(const mt_model *m, mt_err *e) {
   mt_model_memory p;
-  int rc = mt_model_predict(&m->cfg, m->weights, (uint32_t)mt_comm_size(m->comm), (uint32_t)mt_comm_rank(m->comm),
-                            &m->opt, &p, e);
+  int rc = mt_model_predict(&m->cfg, m->weights, (uint32_t)mt_comm_size(m->comm),
+                            (uint32_t)mt_comm_rank(m->comm), &m->opt, &p, e);
   if (rc || !m->opt.max_memory_bytes || p.total <= m->opt.max_memory_bytes) return rc;
   uint64_t rest = p.total - p.kv, limit = m->opt.max_memory_bytes, fits = 0;
-  if (limit > rest && p.kv_per_token) fits = (limit - rest) / (p.kv_per_token * MT_KV_BLOCK) * MT_KV_BLOCK;
+  if (limit > rest && p.kv_per_token)
+    fits = (limit - rest) / (p.kv_per_token * MT_KV_BLOCK) * MT_KV_BLOCK;
   const double MiB = 1024.0 * 1024.0;
   if (fits)
-    return mt_err_set(e, MT_ENOMEM,
-                      "the model needs %.1f MiB here (%.1f MiB of weights, %.1f MiB of KV cache for %zu tokens), "
-                      "%.1f MiB are allowed; --ctx %llu fits",
-                      (double)p.total / MiB, (double)p.weights / MiB, (double)p.kv / MiB, m->opt.kv_tokens,
-                      (double)limit / MiB, (unsigned long long)fits);
+    return mt_err_set(
+        e, MT_ENOMEM,
+        "the model needs %.1f MiB here (%.1f MiB of weights, %.1f MiB of KV cache for %zu tokens), "
+        "%.1f MiB are allowed; --ctx %llu fits",
+        (double)p.total / MiB, (double)p.weights / MiB, (double)p.kv / MiB, m->opt.kv_tokens,
+        (double)limit / MiB, (unsigned long long)fits);
   return mt_err_set(e, MT_ENOMEM,
-                    "the model needs %.1f MiB here (%.1f MiB of weights), %.1f MiB are allowed; no context fits: use "
+                    "the model needs %.1f MiB here (%.1f MiB of weights), %.1f MiB are allowed; no "
+                    "context fits: use "
                     "more ranks on more nodes",
                     (double)p.total / MiB, (double)p.weights / MiB, (double)limit / MiB);
 }
 
-static size_t round64(size_t n) { return (n + 63) / 64 * 64; }
+static size_t round64(size_t n) {
+  return (n + 63) / 64 * 64;
+}
 
 /* The next 64-byte aligned place in the mapping. */
 static void place(mt_model *m, mt_matrix *mat, size_t *at) {
@@ -70,7 +102,8 @@ static void place(mt_model *m, mt_matrix *mat, size_t *at) {
   *at += round64(mat->data_bytes);
 }
 
-/* Every thread writes a byte in each page of the panels that it will read, so that they lie in its NUMA domain. */
+/* Every thread writes a byte in each page of the panels that it will read, so that they lie in its
+ * NUMA domain. */
 static void touch_share(const mt_matrix *mat, int thread, int n_threads) {
   enum { PAGE = 4096 };
   size_t begin, end;
@@ -84,7 +117,8 @@ static void touch_thread(void *arg, int thread, int n_threads) {
   touch_share(&m->embed, thread, n_threads);
   if (!m->cfg.tied) touch_share(&m->head, thread, n_threads);
   for (uint32_t l = 0; l < m->cfg.n_layers; l++)
-    for (int i = 0; i < MT_LAYER_MATRICES; i++) touch_share(mt_layer_matrix(&m->layer[l], i), thread, n_threads);
+    for (int i = 0; i < MT_LAYER_MATRICES; i++)
+      touch_share(mt_layer_matrix(&m->layer[l], i), thread, n_threads);
 }
 
 static int lay_out(mt_model *m, mt_err *e) {
@@ -94,7 +128,8 @@ static int lay_out(mt_model *m, mt_err *e) {
   size_t bytes = round64(m->embed.data_bytes) + round64(m->head.data_bytes);
   for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
     rc = mt_plan_layer(&m->cfg, m->weights, &m->shard, m->kn, l, &m->layer[l], e);
-    for (int i = 0; i < MT_LAYER_MATRICES; i++) bytes += round64(mt_layer_matrix(&m->layer[l], i)->data_bytes);
+    for (int i = 0; i < MT_LAYER_MATRICES; i++)
+      bytes += round64(mt_layer_matrix(&m->layer[l], i)->data_bytes);
   }
   if (rc) return rc;
   m->data_bytes = bytes;
@@ -110,11 +145,14 @@ static int lay_out(mt_model *m, mt_err *e) {
 }
 
 static int make_cache(mt_model *m, mt_err *e) {
-  mt_kv_dims d = {m->cfg.n_layers, m->shard.kv_heads.end - m->shard.kv_heads.begin, m->cfg.head_dim, m->opt.kv_type};
-  return mt_kv_new(&m->kv, &d, (m->opt.kv_tokens + MT_KV_BLOCK - 1) / MT_KV_BLOCK, m->opt.max_seqs, e);
+  mt_kv_dims d = {m->cfg.n_layers, m->shard.kv_heads.end - m->shard.kv_heads.begin, m->cfg.head_dim,
+                  m->opt.kv_type};
+  return mt_kv_new(&m->kv, &d, (m->opt.kv_tokens + MT_KV_BLOCK - 1) / MT_KV_BLOCK, m->opt.max_seqs,
+                   e);
 }
 
-int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path, const mt_model_options *opt, mt_err *e) {
+int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path,
+                  const mt_model_options *opt, mt_err *e) {
   *out = NULL;
   mt_model *m = mt_calloc(1, sizeof *m);
   int rc = m ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for a model");
@@ -124,6 +162,7 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path, c
   m->opt = *opt;
   m->kn = opt->kernels;
   if ((rc = share_config(m, path, e)) || (rc = share_options(m, e))) goto out;
+  if (mt_comm_size(c) > 1 && (rc = check_same_file(m, e))) goto out;
   m->dims = mt_model_shard_dims(&m->cfg);
   rc = mt_shard_plan(&m->dims, (uint32_t)mt_comm_size(c), (uint32_t)mt_comm_rank(c), &m->shard, e);
   if (!rc) rc = check_memory(m, e);
@@ -135,8 +174,10 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path, c
   if ((rc = mt_reduce_new(&m->reduce, c, team, m->opt.max_rows, m->cfg.hidden, e))) goto out;
   rc = mt_comm_agree(c, mt_buffers_new(m, e), e);
 out:
-  if (rc) mt_model_free(m);
-  else *out = m;
+  if (rc)
+    mt_model_free(m);
+  else
+    *out = m;
   return rc;
 }
 
@@ -156,13 +197,27 @@ void mt_model_free(mt_model *m) {
   free(m);
 }
 
-const mt_model_config *mt_model_get_config(const mt_model *m) { return &m->cfg; }
-const mt_model_options *mt_model_get_options(const mt_model *m) { return &m->opt; }
-mt_comm *mt_model_get_comm(const mt_model *m) { return m->comm; }
-mt_kv *mt_model_get_kv(const mt_model *m) { return m->kv; }
-mt_model_stats mt_model_get_stats(const mt_model *m) { return m->stats; }
-void mt_model_reset_stats(mt_model *m) { m->stats = (mt_model_stats){0}; }
-uint64_t mt_model_file_bytes_read(const mt_model *m) { return mt_weights_bytes_read(m->weights); }
+const mt_model_config *mt_model_get_config(const mt_model *m) {
+  return &m->cfg;
+}
+const mt_model_options *mt_model_get_options(const mt_model *m) {
+  return &m->opt;
+}
+mt_comm *mt_model_get_comm(const mt_model *m) {
+  return m->comm;
+}
+mt_kv *mt_model_get_kv(const mt_model *m) {
+  return m->kv;
+}
+mt_model_stats mt_model_get_stats(const mt_model *m) {
+  return m->stats;
+}
+void mt_model_reset_stats(mt_model *m) {
+  m->stats = (mt_model_stats){0};
+}
+uint64_t mt_model_file_bytes_read(const mt_model *m) {
+  return mt_weights_bytes_read(m->weights);
+}
 
 uint64_t mt_model_weight_bytes(const mt_model *m) {
   uint64_t n = m->cfg.tied ? m->embed.data_bytes : m->head.data_bytes;

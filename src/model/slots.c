@@ -1,5 +1,6 @@
-/* Which tensors a model has: their names in Hugging Face and GGUF files, their shapes, and the check that a file holds
- * exactly these. A tensor that nothing here uses is refused, since leaving it out would run another model. */
+/* Which tensors a model has: their names in Hugging Face and GGUF files, their shapes, and the
+ * check that a file holds exactly these. A tensor that nothing here uses is refused, since leaving
+ * it out would run another model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,8 @@ typedef enum { ABSENT, OPTIONAL, NEEDED } need;
 
 static need slot_need(const mt_model_config *c, mt_slot s) {
   switch (s) {
-    case SLOT_HEAD: return c->tied ? OPTIONAL : NEEDED; /* a tied model's copy of the embedding is passed over */
+    case SLOT_HEAD:
+      return c->tied ? OPTIONAL : NEEDED; /* a tied model's copy of the embedding is passed over */
     case SLOT_Q:
     case SLOT_K:
     case SLOT_V: return c->fused_qkv ? ABSENT : NEEDED;
@@ -104,14 +106,16 @@ static void slot_name(const mt_model_config *c, mt_slot s, uint32_t layer, char 
     snprintf(out, 160, "%s", fmt);
 }
 
-const mt_tensor_info *mt_slot_find(const mt_model_config *cfg, const mt_weights *w, mt_slot slot, uint32_t layer) {
+const mt_tensor_info *mt_slot_find(const mt_model_config *cfg, const mt_weights *w, mt_slot slot,
+                                   uint32_t layer) {
   if (slot_need(cfg, slot) == ABSENT) return NULL;
   char name[160];
   slot_name(cfg, slot, layer, name);
   return name[0] ? mt_weights_find(w, name) : NULL;
 }
 
-static int check_slot(const mt_model_config *cfg, const mt_weights *w, mt_slot s, uint32_t layer, mt_err *e) {
+static int check_slot(const mt_model_config *cfg, const mt_weights *w, mt_slot s, uint32_t layer,
+                      mt_err *e) {
   need n = slot_need(cfg, s);
   if (n == ABSENT) return MT_OK;
   char name[160];
@@ -120,21 +124,24 @@ static int check_slot(const mt_model_config *cfg, const mt_weights *w, mt_slot s
   if (!t) return n == NEEDED ? mt_err_set(e, MT_EFORMAT, "tensor %s is missing", name) : MT_OK;
   const mt_dtype_info *type = mt_dtype_get(t->type);
   if (!type->weight)
-    return mt_err_set(e, MT_EUNSUPPORTED, "tensor %s is of type %s, which no kernel multiplies", name, type->name);
+    return mt_err_set(e, MT_EUNSUPPORTED, "tensor %s is of type %s, which no kernel multiplies",
+                      name, type->name);
   uint64_t rows, cols;
   slot_shape(cfg, s, &rows, &cols);
   if (!cols && type->quantized)
-    return mt_err_set(e, MT_EUNSUPPORTED, "vector %s is of type %s; F32, F16 or BF16 is needed", name, type->name);
+    return mt_err_set(e, MT_EUNSUPPORTED, "vector %s is of type %s; F32, F16 or BF16 is needed",
+                      name, type->name);
   bool fits = cols ? t->shape.n == 2 && t->shape.dim[0] == rows && t->shape.dim[1] == cols
                    : t->shape.n == 1 && t->shape.dim[0] == rows;
   if (fits) return MT_OK;
   char is[80] = "";
   for (int i = 0; i < t->shape.n; i++)
-    snprintf(is + strlen(is), sizeof is - strlen(is), "%s%llu", i ? ", " : "", (unsigned long long)t->shape.dim[i]);
+    snprintf(is + strlen(is), sizeof is - strlen(is), "%s%llu", i ? ", " : "",
+             (unsigned long long)t->shape.dim[i]);
   char *fmt_cols = (char[32]){0};
   if (cols) snprintf(fmt_cols, 32, ", %llu", (unsigned long long)cols);
-  return mt_err_set(e, MT_EFORMAT, "tensor %s has shape [%s], the configuration wants [%llu%s]", name, is,
-                    (unsigned long long)rows, fmt_cols);
+  return mt_err_set(e, MT_EFORMAT, "tensor %s has shape [%s], the configuration wants [%llu%s]",
+                    name, is, (unsigned long long)rows, fmt_cols);
 }
 
 static int compare_names(const void *a, const void *b) {
@@ -143,7 +150,8 @@ static int compare_names(const void *a, const void *b) {
 
 /* Tensors that carry nothing that we would compute with. */
 static bool ignorable(const char *name) {
-  static const char *const whole[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
+  static const char *const whole[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                      "rope_factors_short.weight"};
   for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
     if (!strcmp(name, whole[i])) return true;
   return strstr(name, "rotary_emb.inv_freq") != NULL;
@@ -164,8 +172,8 @@ static int check_leftovers(const mt_model_config *cfg, const mt_weights *w, mt_e
   for (size_t i = 0; !rc && i < mt_weights_count(w); i++) {
     const char *name = mt_weights_at(w, i)->name;
     if (!bsearch(&name, used, n, sizeof *used, compare_names) && !ignorable(name))
-      rc = mt_err_set(e, MT_EUNSUPPORTED, "tensor %s has no place in a %s model of %u layers", name, cfg->family,
-                      cfg->n_layers);
+      rc = mt_err_set(e, MT_EUNSUPPORTED, "tensor %s has no place in a %s model of %u layers", name,
+                      cfg->family, cfg->n_layers);
   }
   free(used);
   return rc;
@@ -174,6 +182,7 @@ static int check_leftovers(const mt_model_config *cfg, const mt_weights *w, mt_e
 int mt_slots_check(const mt_model_config *cfg, const mt_weights *w, mt_err *e) {
   int rc = MT_OK;
   for (uint32_t l = 0; !rc && l < cfg->n_layers; l++)
-    for (int s = l ? SLOT_ATTN_NORM : 0; !rc && s < SLOT_COUNT; s++) rc = check_slot(cfg, w, (mt_slot)s, l, e);
+    for (int s = l ? SLOT_ATTN_NORM : 0; !rc && s < SLOT_COUNT; s++)
+      rc = check_slot(cfg, w, (mt_slot)s, l, e);
   return rc ? rc : check_leftovers(cfg, w, e);
 }

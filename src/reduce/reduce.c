@@ -51,7 +51,7 @@ int mt_reduce_quantum_exp(float mean_square) {
   return (exp >= 0 ? exp / 2 : -((1 - exp) / 2)) - QUANTUM_BITS;
 }
 
-/* ---- the pieces ---- */
+/* ---- the pieces -------------------------------------------------------------------------- */
 
 static size_t lines_of(size_t n) { return n / LINE + (n % LINE != 0); }
 
@@ -90,7 +90,7 @@ static int32_t read_word(mt_reduce *r, size_t n, int p) {
   return word;
 }
 
-/* ---- passes over elements, by one thread or by the team ---- */
+/* ---- passes over elements, by one thread or by the team ---------------------------------- */
 
 typedef struct pass {
   mt_reduce *r;
@@ -223,7 +223,7 @@ static void body_copy(pass *p, size_t begin, size_t end) {
   }
 }
 
-/* ---- the sum ---- */
+/* ---- the sum ----------------------------------------------------------------------------- */
 
 static int32_t sooner(int32_t a, int32_t b) { return a < b ? a : b; }
 
@@ -330,7 +330,7 @@ int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const
   return fault == NO_FAULT ? MT_OK : report(r, fault, where, e);
 }
 
-/* ---- set-up ---- */
+/* ---- set-up ------------------------------------------------------------------------------ */
 
 static unsigned limit_bits(int ranks) {
   unsigned bits = 62;

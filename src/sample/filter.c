@@ -14,7 +14,7 @@ static double distance(double surprise, double entropy) {
   return surprise > entropy ? surprise - entropy : entropy - surprise;
 }
 
-void filter_temperature(scratch *w, double temperature) {
+void mt_sample_filter_temperature(scratch *w, double temperature) {
   double max = -INFINITY;
   for (size_t i = 0; i < w->n; i++)
     if (w->cand[i].logprob > max) max = w->cand[i].logprob;
@@ -28,9 +28,9 @@ void filter_temperature(scratch *w, double temperature) {
   w->n = kept;
 }
 
-void filter_top_k(scratch *w, size_t k) {
+void mt_sample_filter_top_k(scratch *w, size_t k) {
   if (k >= w->n) return;
-  heap_select(w->heap, k, w->cand, w->n);
+  mt_sample_heap_select(w->heap, k, w->cand, w->n);
   item last = w->heap[0];
   size_t kept = 0;
   for (size_t i = 0; i < w->n; i++)
@@ -41,17 +41,17 @@ void filter_top_k(scratch *w, size_t k) {
 /* The heap [n] holds indices of candidates (which order ties as ids do) with what ranks them. Pops
  * until their probabilities reach p; returns the last that came off, and how many. */
 static item prefix_end(scratch *w, size_t n, double p, size_t *count) {
-  heap_make(w->heap, n, false);
+  mt_sample_heap_make(w->heap, n, false);
   item last = {0, 0};
   double sum = 0;
   for (*count = 0; n && !(*count && sum >= p - REACHED); ++*count) {
-    last = heap_pop(w->heap, &n, false);
+    last = mt_sample_heap_pop(w->heap, &n, false);
     sum += w->prob[last.id];
   }
   return last;
 }
 
-size_t scratch_nucleus(scratch *w, double p, item *last) {
+size_t mt_sample_scratch_nucleus(scratch *w, double p, item *last) {
   /* All below this together do not reach 1 − p, so the prefix ends above it. */
   double least = p < 1 - 1e-9 ? 0.5 * (1 - p) / (double)w->n : 0;
   size_t n = 0, count;
@@ -62,10 +62,10 @@ size_t scratch_nucleus(scratch *w, double p, item *last) {
 }
 
 /* Holtzman, Buys, Du, Forbes, Choi, "The curious case of neural text degeneration", 2020. */
-void filter_top_p(scratch *w, double p) {
-  scratch_softmax(w);
+void mt_sample_filter_top_p(scratch *w, double p) {
+  mt_sample_scratch_softmax(w);
   item last;
-  scratch_nucleus(w, p, &last);
+  mt_sample_scratch_nucleus(w, p, &last);
   size_t kept = 0;
   for (size_t i = 0; i < w->n; i++) {
     item it = {(uint32_t)i, w->cand[i].logprob};
@@ -75,7 +75,7 @@ void filter_top_p(scratch *w, double p) {
 }
 
 /* Nguyen, Baker, Neo, Roush, Kirsch, Shwartz-Ziv, "Turning up the heat: min-p sampling", 2024. */
-void filter_min_p(scratch *w, double share) {
+void mt_sample_filter_min_p(scratch *w, double share) {
   double max = -INFINITY;
   for (size_t i = 0; i < w->n; i++)
     if (w->cand[i].logprob > max) max = w->cand[i].logprob;
@@ -85,7 +85,7 @@ void filter_min_p(scratch *w, double share) {
   w->n = kept;
 }
 
-double scratch_entropy(const scratch *w, norm z) {
+double mt_sample_scratch_entropy(const scratch *w, norm z) {
   double log_sum = mt_log64(z.sum), h = 0;
   for (size_t i = 0; i < w->n; i++)
     if (w->prob[i] > 0) h -= w->prob[i] * ((w->cand[i].logprob - z.max) - log_sum);
@@ -93,9 +93,9 @@ double scratch_entropy(const scratch *w, norm z) {
 }
 
 /* Meister, Pimentel, Wiher, Cotterell, "Locally typical sampling", 2022. */
-void filter_typical_p(scratch *w, double p) {
-  norm z = scratch_softmax(w);
-  double h = scratch_entropy(w, z), log_sum = mt_log64(z.sum);
+void mt_sample_filter_typical_p(scratch *w, double p) {
+  norm z = mt_sample_scratch_softmax(w);
+  double h = mt_sample_scratch_entropy(w, z), log_sum = mt_log64(z.sum);
   size_t n = 0;
   for (size_t i = 0; i < w->n; i++) {
     double surprise = log_sum - (w->cand[i].logprob - z.max);
@@ -111,7 +111,7 @@ void filter_typical_p(scratch *w, double p) {
   w->n = kept;
 }
 
-void filter_greedy(scratch *w) {
+void mt_sample_filter_greedy(scratch *w) {
   item best = w->cand[0];
   for (size_t i = 1; i < w->n; i++)
     if (item_before(&w->cand[i], &best)) best = w->cand[i];

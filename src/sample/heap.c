@@ -5,7 +5,7 @@ static inline bool above(const item *a, const item *b, bool last) {
   return last ? item_before(b, a) : item_before(a, b);
 }
 
-void heap_sift(item *h, size_t n, size_t i, bool last) {
+void mt_sample_heap_sift(item *h, size_t n, size_t i, bool last) {
   item moving = h[i];
   for (;;) {
     size_t child = 2 * i + 1;
@@ -18,23 +18,23 @@ void heap_sift(item *h, size_t n, size_t i, bool last) {
   h[i] = moving;
 }
 
-void heap_make(item *h, size_t n, bool last) {
-  for (size_t i = n / 2; i-- > 0;) heap_sift(h, n, i, last);
+void mt_sample_heap_make(item *h, size_t n, bool last) {
+  for (size_t i = n / 2; i-- > 0;) mt_sample_heap_sift(h, n, i, last);
 }
 
-item heap_pop(item *h, size_t *n, bool last) {
+item mt_sample_heap_pop(item *h, size_t *n, bool last) {
   item top = h[0];
   h[0] = h[--*n];
-  if (*n) heap_sift(h, *n, 0, last);
+  if (*n) mt_sample_heap_sift(h, *n, 0, last);
   return top;
 }
 
-void heap_select(item *h, size_t k, const item *x, size_t n) {
+void mt_sample_heap_select(item *h, size_t k, const item *x, size_t n) {
   for (size_t i = 0; i < k; i++) h[i] = x[i];
-  heap_make(h, k, true);
+  mt_sample_heap_make(h, k, true);
   for (size_t i = k; i < n; i++) {
     if (!item_before(&x[i], &h[0])) continue;
     h[0] = x[i];
-    heap_sift(h, k, 0, true);
+    mt_sample_heap_sift(h, k, 0, true);
   }
 }

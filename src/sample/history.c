@@ -27,7 +27,7 @@ static int grow(history *h) {
   return MT_OK;
 }
 
-int history_add(history *h, uint32_t id, bool generated) {
+int mt_sample_history_add(history *h, uint32_t id, bool generated) {
   if (h->n == h->cap && grow(h)) return MT_ENOMEM;
   size_t i = find_slot(h, id);
   if (!h->slot[i]) {
@@ -38,13 +38,13 @@ int history_add(history *h, uint32_t id, bool generated) {
   return MT_OK;
 }
 
-int history_copy(history *to, const history *from) {
+int mt_sample_history_copy(history *to, const history *from) {
   *to = (history){0};
   if (!from->n) return MT_OK;
   to->entry = mt_malloc(from->cap, sizeof *to->entry);
   to->slot = mt_malloc(from->n_slots, sizeof *to->slot);
   if (!to->entry || !to->slot) {
-    history_free(to);
+    mt_sample_history_free(to);
     return MT_ENOMEM;
   }
   memcpy(to->entry, from->entry, from->n * sizeof *to->entry);
@@ -55,12 +55,12 @@ int history_copy(history *to, const history *from) {
   return MT_OK;
 }
 
-void history_clear(history *h) {
+void mt_sample_history_clear(history *h) {
   h->n = 0;
   if (h->slot) memset(h->slot, 0, h->n_slots * sizeof *h->slot);
 }
 
-void history_free(history *h) {
+void mt_sample_history_free(history *h) {
   free(h->entry);
   free(h->slot);
   *h = (history){0};

@@ -14,20 +14,20 @@ static inline bool item_before(const item *a, const item *b) {
   return a->logprob > b->logprob || (a->logprob == b->logprob && a->id < b->id);
 }
 
-/* A binary heap. heap_pop takes off the first n times in O(log n); heap_make is O(n). `last`
- * reverses the order. */
-void heap_sift(item *h, size_t n, size_t i, bool last);
-void heap_make(item *h, size_t n, bool last);
-item heap_pop(item *h, size_t *n, bool last);
+/* A binary heap. mt_sample_heap_pop takes off the first n times in O(log n); mt_sample_heap_make is
+ * O(n). `last` reverses the order. */
+void mt_sample_heap_sift(item *h, size_t n, size_t i, bool last);
+void mt_sample_heap_make(item *h, size_t n, bool last);
+item mt_sample_heap_pop(item *h, size_t *n, bool last);
 /* h [k] ← the first k of x [n], 1 ≤ k ≤ n, as a heap with the last of them on top. */
-void heap_select(item *h, size_t k, const item *x, size_t n);
+void mt_sample_heap_select(item *h, size_t k, const item *x, size_t n);
 
 /* The softmax's maximum and its sum relative to it. */
 typedef struct norm {
   double max, sum;
 } norm;
 /* Merges the next block (ascending) into the total; start from {−inf, 0}. */
-void norm_merge(norm *total, norm block);
+void mt_sample_norm_merge(norm *total, norm block);
 
 /* What one sequence has seen: a set of ids with counts. */
 typedef struct seen {
@@ -40,10 +40,10 @@ typedef struct history {
   uint32_t *slot; /* [n_slots] index into entry + 1, or 0; open addressing */
   size_t n_slots; /* a power of two, at least twice cap; or 0 */
 } history;
-int history_add(history *h, uint32_t id, bool generated);
-int history_copy(history *to, const history *from);
-void history_clear(history *h);
-void history_free(history *h);
+int mt_sample_history_add(history *h, uint32_t id, bool generated);
+int mt_sample_history_copy(history *to, const history *from);
+void mt_sample_history_clear(history *h);
+void mt_sample_history_free(history *h);
 
 /* Scratch for one choice. cand [n] are the tokens still possible, ids ascending, values finite. */
 typedef struct scratch {
@@ -55,20 +55,20 @@ typedef struct scratch {
 } scratch;
 
 /* cand ← the finite ones of prob [vocab]. MT_ENUMERIC as mt_sampler_choose says. */
-int scratch_collect(scratch *w, mt_err *e);
+int mt_sample_scratch_collect(scratch *w, mt_err *e);
 /* prob [n] ← softmax of the values of cand. Returns its maximum and sum. */
-norm scratch_softmax(scratch *w);
+norm mt_sample_scratch_softmax(scratch *w);
 /* Filters; each leaves at least one token. */
-void filter_temperature(scratch *w, double temperature);
-void filter_top_k(scratch *w, size_t k);
-void filter_top_p(scratch *w, double p);
-void filter_min_p(scratch *w, double share);
-void filter_typical_p(scratch *w, double p);
-void filter_greedy(scratch *w);
-double scratch_entropy(const scratch *w, norm z); /* after scratch_softmax */
+void mt_sample_filter_temperature(scratch *w, double temperature);
+void mt_sample_filter_top_k(scratch *w, size_t k);
+void mt_sample_filter_top_p(scratch *w, double p);
+void mt_sample_filter_min_p(scratch *w, double share);
+void mt_sample_filter_typical_p(scratch *w, double p);
+void mt_sample_filter_greedy(scratch *w);
+double mt_sample_scratch_entropy(const scratch *w, norm z); /* after mt_sample_scratch_softmax */
 /* The shortest prefix, most probable first, that reaches p: how many, and the last as an index into
- * cand with its value. After scratch_softmax. Ranked by values, since the probabilities of equal
- * ones may differ in the last place between blocks. */
-size_t scratch_nucleus(scratch *w, double p, item *last);
+ * cand with its value. After mt_sample_scratch_softmax. Ranked by values, since the probabilities
+ * of equal ones may differ in the last place between blocks. */
+size_t mt_sample_scratch_nucleus(scratch *w, double p, item *last);
 
 #endif

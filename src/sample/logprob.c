@@ -3,7 +3,7 @@
 
 enum { BLOCK = 64 }; /* as the vocabulary is dealt to ranks (DESIGN section 1) */
 
-void norm_merge(norm *total, norm block) {
+void mt_sample_norm_merge(norm *total, norm block) {
   if (block.sum == 0) return; /* nothing possible in this block */
   if (block.max > total->max) {
     total->sum = total->sum * mt_exp64(total->max - block.max) + block.sum;
@@ -22,7 +22,7 @@ static size_t block_end(const scratch *w, size_t i, double *max) {
   return i;
 }
 
-norm scratch_softmax(scratch *w) {
+norm mt_sample_scratch_softmax(scratch *w) {
   norm total = {-INFINITY, 0};
   double max;
   for (size_t i = 0, end; i < w->n; i = end) {
@@ -32,7 +32,7 @@ norm scratch_softmax(scratch *w) {
       w->prob[j] = mt_exp64(w->cand[j].logprob - max);
       block.sum += w->prob[j];
     }
-    norm_merge(&total, block);
+    mt_sample_norm_merge(&total, block);
   }
   for (size_t i = 0, end; i < w->n; i = end) {
     end = block_end(w, i, &max);
@@ -54,7 +54,7 @@ static bool norm_of(const float *logits, size_t n, norm *out) {
     }
     if (block.max == -INFINITY) continue;
     for (size_t j = i; j < end; j++) block.sum += mt_exp64((double)logits[j] - block.max);
-    norm_merge(&total, block);
+    mt_sample_norm_merge(&total, block);
   }
   *out = total;
   return total.sum > 0;
@@ -75,15 +75,15 @@ int mt_top_logprobs(const float *logits, size_t n, size_t k, mt_candidate *out) 
     if (it.logprob == -INFINITY) continue;
     if (held < k) {
       out[held++] = it;
-      if (held == k) heap_make(out, held, true);
+      if (held == k) mt_sample_heap_make(out, held, true);
     } else if (item_before(&it, &out[0])) {
       out[0] = it;
-      heap_sift(out, held, 0, true);
+      mt_sample_heap_sift(out, held, 0, true);
     }
   }
-  if (held < k) heap_make(out, held, true);
+  if (held < k) mt_sample_heap_make(out, held, true);
   for (size_t rest = held; rest;) {
-    item last = heap_pop(out, &rest, true);
+    item last = mt_sample_heap_pop(out, &rest, true);
     out[rest] = last;
   }
   double log_sum = mt_log64(z.sum);

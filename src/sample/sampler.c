@@ -47,7 +47,7 @@ int mt_sampler_new(mt_sampler **out, size_t vocab, mt_err *e) {
 int mt_sampler_fork(mt_sampler **out, const mt_sampler *from, mt_err *e) {
   *out = NULL;
   mt_sampler *s = mt_calloc(1, sizeof *s);
-  if (!s || history_copy(&s->seen, &from->seen)) {
+  if (!s || mt_sample_history_copy(&s->seen, &from->seen)) {
     free(s);
     return mt_err_set(e, MT_ENOMEM, "no memory for a sampler");
   }
@@ -59,19 +59,21 @@ int mt_sampler_fork(mt_sampler **out, const mt_sampler *from, mt_err *e) {
 
 void mt_sampler_free(mt_sampler *s) {
   if (!s) return;
-  history_free(&s->seen);
+  mt_sample_history_free(&s->seen);
   scratch_release(s->w);
   free(s);
 }
 
-void mt_sampler_reset(mt_sampler *s) { history_clear(&s->seen); }
+void mt_sampler_reset(mt_sampler *s) {
+  mt_sample_history_clear(&s->seen);
+}
 
 int mt_sampler_accept(mt_sampler *s, uint32_t id, bool generated) {
   if (id >= s->w->vocab) return MT_ERANGE;
-  return history_add(&s->seen, id, generated);
+  return mt_sample_history_add(&s->seen, id, generated);
 }
 
-int scratch_collect(scratch *w, mt_err *e) {
+int mt_sample_scratch_collect(scratch *w, mt_err *e) {
   w->n = 0;
   for (size_t i = 0; i < w->vocab; i++) {
     double v = w->prob[i];
@@ -84,7 +86,7 @@ int scratch_collect(scratch *w, mt_err *e) {
   return MT_OK;
 }
 
-/* ---- reports -------------------------------------------------------------------------------- */
+/* ---- reports ----------------------------------------------------------------------------- */
 
 typedef struct chain {
   mt_sampler *s;
@@ -97,18 +99,18 @@ typedef struct chain {
 static void report(const chain *c, const char *name) {
   if (!c->trace) return;
   scratch *w = c->s->w;
-  norm z = scratch_softmax(w);
+  norm z = mt_sample_scratch_softmax(w);
   mt_sample_stage st = {
-      .name = name, .kept = w->n, .entropy = scratch_entropy(w, z), .top = c->top};
+      .name = name, .kept = w->n, .entropy = mt_sample_scratch_entropy(w, z), .top = c->top};
   st.nucleus_p = c->p->top_p < 1 ? c->p->top_p : 0.9;
   item last;
-  st.nucleus = scratch_nucleus(w, st.nucleus_p, &last);
+  st.nucleus = mt_sample_scratch_nucleus(w, st.nucleus_p, &last);
   memcpy(w->heap, w->cand, w->n * sizeof *w->heap);
   size_t rest = w->n;
-  heap_make(w->heap, rest, false);
+  mt_sample_heap_make(w->heap, rest, false);
   double log_sum = mt_log64(z.sum);
   while (rest && st.n_top < c->trace->n_top) {
-    item it = heap_pop(w->heap, &rest, false);
+    item it = mt_sample_heap_pop(w->heap, &rest, false);
     c->top[st.n_top++] = (item){it.id, (it.logprob - z.max) - log_sum};
   }
   c->trace->fn(c->trace->arg, &st);
@@ -118,7 +120,7 @@ static void report(const chain *c, const char *name) {
 static int report_logits(const chain *c, const char *name) {
   if (!c->trace) return MT_OK;
   scratch *w = c->s->w;
-  int rc = scratch_collect(w, c->e);
+  int rc = mt_sample_scratch_collect(w, c->e);
   if (rc) return rc;
   report(c, name);
   for (size_t i = 0; i < w->vocab; i++) w->prob[i] = -INFINITY;
@@ -126,7 +128,7 @@ static int report_logits(const chain *c, const char *name) {
   return MT_OK;
 }
 
-/* ---- the chain ------------------------------------------------------------------------------ */
+/* ---- the chain --------------------------------------------------------------------------- */
 
 static int add_bias(const chain *c) {
   const mt_sample_params *p = c->p;
@@ -163,7 +165,7 @@ static int penalise_presence(const chain *c) {
 
 static void apply_temperature(const chain *c) {
   if (c->p->temperature == 1) return;
-  filter_temperature(c->s->w, c->p->temperature);
+  mt_sample_filter_temperature(c->s->w, c->p->temperature);
   report(c, "temperature");
 }
 
@@ -172,19 +174,19 @@ static void apply_filters(const chain *c) {
   scratch *w = c->s->w;
   if (!p->temperature_last) apply_temperature(c);
   if (p->top_k) {
-    filter_top_k(w, p->top_k);
+    mt_sample_filter_top_k(w, p->top_k);
     report(c, "top_k");
   }
   if (p->typical_p < 1) {
-    filter_typical_p(w, p->typical_p);
+    mt_sample_filter_typical_p(w, p->typical_p);
     report(c, "typical_p");
   }
   if (p->top_p < 1) {
-    filter_top_p(w, p->top_p);
+    mt_sample_filter_top_p(w, p->top_p);
     report(c, "top_p");
   }
   if (p->min_p > 0) {
-    filter_min_p(w, p->min_p);
+    mt_sample_filter_min_p(w, p->min_p);
     report(c, "min_p");
   }
   if (p->temperature_last) apply_temperature(c);
@@ -197,15 +199,15 @@ static int run_chain(const chain *c) {
   if (!rc) rc = add_bias(c);
   if (!rc) rc = penalise_repetition(c);
   if (!rc) rc = penalise_presence(c);
-  if (!rc) rc = scratch_collect(c->s->w, c->e);
+  if (!rc) rc = mt_sample_scratch_collect(c->s->w, c->e);
   if (rc) return rc;
   if (c->p->temperature > 0) {
     apply_filters(c);
   } else {
-    filter_greedy(c->s->w);
+    mt_sample_filter_greedy(c->s->w);
     report(c, "greedy");
   }
-  scratch_softmax(c->s->w);
+  mt_sample_scratch_softmax(c->s->w);
   return MT_OK;
 }
 

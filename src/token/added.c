@@ -1,5 +1,6 @@
-/* Added tokens: whole tokens recognised in the text before anything else is done to it. A trie, walked at every
- * position that may begin one; the longest match at the leftmost place wins, as in the reference. */
+/* Added tokens: whole tokens recognised in the text before anything else is done to it. A trie,
+ * walked at every position that may begin one; the longest match at the leftmost place wins, as in
+ * the reference. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,9 +95,9 @@ static bool allowed(const mt_added_scan *x, const mt_added *a, size_t begin, siz
   return !a->single_word || !word_at_edge(x, begin, end);
 }
 
-/* The added token at `at`: its index, or MT_TOKEN_NONE; *end its end. What is not allowed hides shorter ones and is
- * passed over as a whole, as in the reference; but with spans, where a user's text must not hide the template's
- * tokens, the longest allowed one counts. */
+/* The added token at `at`: its index, or MT_TOKEN_NONE; *end its end. What is not allowed hides
+ * shorter ones and is passed over as a whole, as in the reference; but with spans, where a user's
+ * text must not hide the template's tokens, the longest allowed one counts. */
 static uint32_t match_at(const mt_added_scan *x, size_t at, size_t *end) {
   uint32_t node = 0, best = MT_TOKEN_NONE;
   for (size_t i = at; i < x->n; i++) {

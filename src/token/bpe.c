@@ -1,14 +1,23 @@
-/* Byte-pair encoding of one pre-token (Sennrich et al., 2016): the pair of lowest rank is merged first, the leftmost
- * among equals, until no pair has a rank. Short words scan for the lowest rank; long ones keep a winner tree over
- * segments, so that the time stays n log n. Words seen lately come from a cache. */
+/* Byte-pair encoding of one pre-token (Sennrich et al., 2016): the pair of lowest rank is merged
+ * first, the leftmost among equals, until no pair has a rank. Short words scan for the lowest rank;
+ * long ones keep a winner tree over segments, so that the time stays n log n. Words seen lately
+ * come from a cache. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-enum { SHORT_WORD = 40, SEGMENT = 32, CACHE_BITS = 15, KEY_BYTES = 24, CACHE_IDS = 9, JOIN_BITS = 21 };
+enum {
+  SHORT_WORD = 40,
+  SEGMENT = 32,
+  CACHE_BITS = 15,
+  KEY_BYTES = 24,
+  CACHE_IDS = 9,
+  JOIN_BITS = 21
+};
 
-/* ---- symbols and pairs --------------------------------------------------------------------------------------- */
+/* ---- symbols and pairs
+ * --------------------------------------------------------------------------------------- */
 
 static inline const mt_token_pair *find_pair(const mt_tokenizer *t, uint32_t left, uint32_t right) {
   if (!t->n_pairs) return NULL;
@@ -24,9 +33,9 @@ static inline uint32_t rank_of(const mt_tokenizer *t, uint32_t left, uint32_t ri
   return p ? p->rank : MT_TOKEN_NONE;
 }
 
-/* One symbol for each character; an unknown one becomes its byte tokens, or the unknown token (a run of them only one,
- * if fused), or, where the vocabulary has neither, nothing. The order in which a pending unknown token is written
- * follows the reference. At most n symbols. */
+/* One symbol for each character; an unknown one becomes its byte tokens, or the unknown token (a
+ * run of them only one, if fused), or, where the vocabulary has neither, nothing. The order in
+ * which a pending unknown token is written follows the reference. At most n symbols. */
 static size_t char_symbols(const mt_tokenizer *t, const char *s, size_t n, uint32_t *ids) {
   size_t count = 0;
   bool pending = false;
@@ -74,7 +83,9 @@ static size_t symbols(const mt_tokenizer *t, const char *s, size_t n, uint32_t *
   return count;
 }
 
-/* ---- merging ----------------------------------------------------------------------------------------------------- */
+/* ---- merging
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 static size_t merge_short(const mt_tokenizer *t, uint32_t *ids, size_t n) {
   uint32_t rank[SHORT_WORD];
@@ -125,7 +136,8 @@ static uint64_t segment_best(const uint32_t *rank, size_t n, size_t segment) {
   return best;
 }
 
-/* x->best[leaves + i] is segment i's; each node before has the lower of its two children, the root is best[1]. */
+/* x->best[leaves + i] is segment i's; each node before has the lower of its two children, the root
+ * is best[1]. */
 static void update_segment(mt_encoder *x, size_t n, size_t leaves, size_t segment) {
   size_t i = leaves + segment;
   uint64_t v = segment_best(x->rank, n, segment);
@@ -141,7 +153,11 @@ static void update_segment(mt_encoder *x, size_t n, size_t leaves, size_t segmen
 static void report_merge(const mt_encoder *x, uint32_t at, const mt_token_pair *p) {
   size_t before = 0;
   for (uint32_t i = x->prev[at]; i != MT_TOKEN_NONE; i = x->prev[i]) before++;
-  mt_explain_event ev = {.kind = MT_EXPLAIN_MERGE, .left = p->left, .right = p->right, .id = p->id, .rank = p->rank,
+  mt_explain_event ev = {.kind = MT_EXPLAIN_MERGE,
+                         .left = p->left,
+                         .right = p->right,
+                         .id = p->id,
+                         .rank = p->rank,
                          .at = before};
   x->explain(x->explain_arg, &ev);
 }
@@ -188,11 +204,13 @@ static uint32_t whole_word(const mt_tokenizer *t, const char *s, size_t n) {
   char spelled[512];
   size_t len = 0;
   if (n > sizeof spelled / 2) return MT_TOKEN_NONE;
-  for (size_t i = 0; i < n; i++) len += (size_t)mt_utf8_encode(mt_symbol_of_byte((unsigned char)s[i]), spelled + len);
+  for (size_t i = 0; i < n; i++)
+    len += (size_t)mt_utf8_encode(mt_symbol_of_byte((unsigned char)s[i]), spelled + len);
   return mt_token_lookup(t, spelled, len, MT_TOKEN_MODEL);
 }
 
-static void report(const mt_encoder *x, mt_explain_kind kind, const char *s, size_t n, uint32_t id) {
+static void report(const mt_encoder *x, mt_explain_kind kind, const char *s, size_t n,
+                   uint32_t id) {
   mt_explain_event ev = {.kind = kind, .text = s, .len = n, .id = id};
   x->explain(x->explain_arg, &ev);
 }
@@ -216,7 +234,9 @@ static int encode_word(mt_encoder *x, const char *s, size_t n) {
   return merge_long(x, count);
 }
 
-/* ---- cache --------------------------------------------------------------------------------------------------------- */
+/* ---- cache
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct cache_entry { /* one cache line */
   uint64_t key[3];
@@ -289,14 +309,18 @@ static int one_word(mt_encoder *x, const char *s, size_t n) {
   if (x->explain) report(x, MT_EXPLAIN_PIECE, s, n, 0);
   size_t before = x->out->n;
   int rc = x->cache && n <= KEY_BYTES ? cached_word(x, s, n) : encode_word(x, s, n);
-  for (size_t i = before; x->explain && !rc && i < x->out->n; i++) report(x, MT_EXPLAIN_TOKEN, NULL, 0, x->out->id[i]);
+  for (size_t i = before; x->explain && !rc && i < x->out->n; i++)
+    report(x, MT_EXPLAIN_TOKEN, NULL, 0, x->out->id[i]);
   return rc ? mt_err_set(x->err, rc, "no memory to encode %zu bytes", n) : MT_OK;
 }
 
-/* ---- cuts ------------------------------------------------------------------------------------------------------------ */
+/* ---- cuts
+ * ------------------------------------------------------------------------------------------------------------
+ */
 
-/* A merge across the border of characters a|b makes a token that has them side by side. Where no token that a merge
- * makes has, nothing ever crosses, and both sides can be encoded on their own. */
+/* A merge across the border of characters a|b makes a token that has them side by side. Where no
+ * token that a merge makes has, nothing ever crosses, and both sides can be encoded on their own.
+ */
 static inline size_t join_bit(uint32_t a, uint32_t b) {
   uint64_t h = ((uint64_t)a << 32 | b) * 0x9E3779B97F4A7C15ull;
   return (size_t)(h >> (64 - JOIN_BITS));
@@ -304,7 +328,8 @@ static inline size_t join_bit(uint32_t a, uint32_t b) {
 
 static bool cuts_are_exact(const mt_tokenizer *t) {
   if (t->byte_level || t->ignore_merges) return false;
-  for (size_t b = 0; b < 256; b++) /* else unknown characters vanish or fuse, and their neighbours meet */
+  for (size_t b = 0; b < 256;
+       b++) /* else unknown characters vanish or fuse, and their neighbours meet */
     if (t->byte_id[b] == MT_TOKEN_NONE) return false;
   for (size_t i = 0; i < t->cap_pairs; i++) {
     const mt_token_pair *p = &t->pair[i];

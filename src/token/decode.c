@@ -1,5 +1,5 @@
-/* From ids to text. There is one decoder, the streaming one; decoding a whole list is pushing each id and finishing, so
- * that both are equal by construction. */
+/* From ids to text. There is one decoder, the streaming one; decoding a whole list is pushing each
+ * id and finishing, so that both are equal by construction. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,12 +13,14 @@ struct mt_stream {
   bool any;       /* a token was pushed */
   bool run_bad;   /* byte fallback: the present run is known to be malformed */
   size_t checked; /* bytes of `pending` that are whole characters */
-  size_t strip_left[MT_TOKEN_MAX_STAGES]; /* for each step of `after`: how many may still be stripped */
-  mt_buf pending; /* bytes whose text is not certain yet */
+  size_t strip_left[MT_TOKEN_MAX_STAGES]; /* for each step of `after`: how many may still be
+                                             stripped */
+  mt_buf pending;                         /* bytes whose text is not certain yet */
   mt_buf scratch[2];
 };
 
-/* ---- what a token stands for ----------------------------------------------------------------------------------- */
+/* ---- what a token stands for
+ * ----------------------------------------------------------------------------------- */
 
 static int step_replace(const mt_decode_step *d, const char *s, size_t n, mt_buf *out) {
   size_t done = 0;
@@ -26,13 +28,15 @@ static int step_replace(const mt_decode_step *d, const char *s, size_t n, mt_buf
     const char *hit = memmem(s + done, n - done, d->pattern.data, d->pattern.len);
     if (!hit) break;
     size_t at = (size_t)(hit - s);
-    if (mt_buf_append(out, s + done, at - done) || mt_buf_append(out, d->with.data, d->with.len)) return MT_ENOMEM;
+    if (mt_buf_append(out, s + done, at - done) || mt_buf_append(out, d->with.data, d->with.len))
+      return MT_ENOMEM;
     done = at + d->pattern.len;
   }
   return mt_buf_append(out, s + done, n - done);
 }
 
-/* Drops up to *left leading pattern characters; what is left of the text otherwise ends the search for them. */
+/* Drops up to *left leading pattern characters; what is left of the text otherwise ends the search
+ * for them. */
 static void strip_start(const mt_buf *pattern, const char **s, size_t *n, size_t *left) {
   while (*left && *n >= pattern->len && !memcmp(*s, pattern->data, pattern->len)) {
     *s += pattern->len;
@@ -43,11 +47,13 @@ static void strip_start(const mt_buf *pattern, const char **s, size_t *n, size_t
 }
 
 static void strip_stop(const mt_buf *pattern, const char *s, size_t *n, size_t count) {
-  for (; count && *n >= pattern->len && !memcmp(s + *n - pattern->len, pattern->data, pattern->len); count--)
+  for (; count && *n >= pattern->len && !memcmp(s + *n - pattern->len, pattern->data, pattern->len);
+       count--)
     *n -= pattern->len;
 }
 
-/* A byte-level token is the bytes of its symbols, or, where one character is no symbol, its spelling. */
+/* A byte-level token is the bytes of its symbols, or, where one character is no symbol, its
+ * spelling. */
 static int append_symbols(const char *s, size_t n, mt_buf *out) {
   size_t before = out->len;
   for (size_t i = 0; i < n;) {
@@ -104,7 +110,9 @@ int mt_decode_prepare(mt_tokenizer *t) {
   return rc;
 }
 
-/* ---- streaming ----------------------------------------------------------------------------------------------------- */
+/* ---- streaming
+ * -----------------------------------------------------------------------------------------------------
+ */
 
 /* Text that is certain, whole characters: through the steps for the fused text into out. */
 static int emit(mt_stream *s, const char *p, size_t n, mt_buf *out) {
@@ -135,7 +143,8 @@ static void forget_pending(mt_stream *s, size_t n) {
   s->checked = 0;
 }
 
-/* Byte level: gives out all whole characters, a replacement for each malformed part, and keeps an unfinished one. */
+/* Byte level: gives out all whole characters, a replacement for each malformed part, and keeps an
+ * unfinished one. */
 static int push_bytes(mt_stream *s, const char *p, size_t n, mt_buf *out) {
   if (!s->pending.len && mt_utf8_valid(p, n, NULL)) return emit(s, p, n, out);
   if (mt_buf_append(&s->pending, p, n)) return MT_ENOMEM;
@@ -159,7 +168,8 @@ static int push_bytes(mt_stream *s, const char *p, size_t n, mt_buf *out) {
   return MT_OK;
 }
 
-/* Byte fallback: a run of byte tokens counts as a whole, so it is held until it ends or is surely malformed. */
+/* Byte fallback: a run of byte tokens counts as a whole, so it is held until it ends or is surely
+ * malformed. */
 static int push_fallback(mt_stream *s, char byte, mt_buf *out) {
   if (s->run_bad) return emit_replacements(s, 1, out);
   if (mt_buf_putc(&s->pending, byte)) return MT_ENOMEM;
@@ -202,7 +212,8 @@ static int push(mt_stream *s, uint32_t id, mt_buf *out) {
   const mt_tokenizer *t = s->t;
   if (id >= t->n_tokens) return MT_OK;
   const mt_token_entry *k = &t->token[id];
-  if (!(k->flags & MT_TOKEN_USED) || (s->skip_special && (k->flags & MT_TOKEN_SPECIAL))) return MT_OK;
+  if (!(k->flags & MT_TOKEN_USED) || (s->skip_special && (k->flags & MT_TOKEN_SPECIAL)))
+    return MT_OK;
   bool first = !s->any;
   s->any = true;
   const char *raw = t->decoded.data + k->raw_offset;
@@ -217,13 +228,15 @@ static int push(mt_stream *s, uint32_t id, mt_buf *out) {
 static int finish(mt_stream *s, mt_buf *out) {
   int rc;
   if (s->t->decoder.byte_level) {
-    rc = s->pending.len ? emit_replacements(s, 1, out) : MT_OK; /* one unfinished character: one part */
+    rc = s->pending.len ? emit_replacements(s, 1, out)
+                        : MT_OK; /* one unfinished character: one part */
     if (s->pending.len) forget_pending(s, s->pending.len);
   } else {
     rc = end_run(s, out);
   }
   s->any = false;
-  for (size_t i = 0; i < s->t->decoder.n_after; i++) s->strip_left[i] = s->t->decoder.after[i].start;
+  for (size_t i = 0; i < s->t->decoder.n_after; i++)
+    s->strip_left[i] = s->t->decoder.after[i].start;
   return rc;
 }
 
@@ -252,8 +265,8 @@ int mt_stream_finish(mt_stream *s, mt_buf *out, mt_err *e) {
   return finish(s, out) ? mt_err_set(e, MT_ENOMEM, "no memory to decode") : MT_OK;
 }
 
-int mt_tokenizer_decode(const mt_tokenizer *t, const uint32_t *ids, size_t n, bool skip_special, mt_buf *out,
-                        mt_err *e) {
+int mt_tokenizer_decode(const mt_tokenizer *t, const uint32_t *ids, size_t n, bool skip_special,
+                        mt_buf *out, mt_err *e) {
   mt_stream *s;
   int rc = mt_stream_new(&s, t, skip_special, e);
   if (!rc) rc = mt_buf_reserve(out, 1);

@@ -1,5 +1,5 @@
-/* From text to ids: added tokens out of the raw text, normalizers, added tokens out of the normalized text,
- * pre-tokenizers, BPE; then what the post-processor puts round it. */
+/* From text to ids: added tokens out of the raw text, normalizers, added tokens out of the
+ * normalized text, pre-tokenizers, BPE; then what the post-processor puts round it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,13 +35,17 @@ static int push_token(mt_encoder *x, uint32_t id) {
 
 static bool only_template(const mt_text *text, size_t begin, size_t end) {
   for (size_t i = 0; i < text->n_spans; i++)
-    if (text->span[i].origin != MT_SPAN_TEMPLATE && text->span[i].begin < end && text->span[i].end > begin) return false;
+    if (text->span[i].origin != MT_SPAN_TEMPLATE && text->span[i].begin < end &&
+        text->span[i].end > begin)
+      return false;
   return true;
 }
 
-/* In the normalized text the spans of the raw one hold only if nothing was changed. Otherwise the special tokens that
- * are looked for there are recognised where the whole stretch is the template's, and stay text where a part is not. */
-static mt_added_scope normalized_scope(const mt_added_scope *scope, size_t at, size_t n, bool changed) {
+/* In the normalized text the spans of the raw one hold only if nothing was changed. Otherwise the
+ * special tokens that are looked for there are recognised where the whole stretch is the
+ * template's, and stay text where a part is not. */
+static mt_added_scope normalized_scope(const mt_added_scope *scope, size_t at, size_t n,
+                                       bool changed) {
   mt_added_scope local = *scope;
   local.offset = at;
   if (!scope->text || !changed) return local;
@@ -51,7 +55,8 @@ static mt_added_scope normalized_scope(const mt_added_scope *scope, size_t at, s
 }
 
 /* One stretch of the raw text that is no added token; `at` is its place in the text. */
-static int encode_stretch(mt_encoder *x, const mt_added_scope *scope, const char *s, size_t n, size_t at) {
+static int encode_stretch(mt_encoder *x, const mt_added_scope *scope, const char *s, size_t n,
+                          size_t at) {
   const char *norm;
   size_t norm_n;
   int rc = mt_norm_run(x, s, n, &norm, &norm_n);
@@ -82,7 +87,8 @@ static int encode_all(mt_encoder *x, const mt_added_scope *scope, const char *s,
   return rc;
 }
 
-/* Puts the post-processor's prefix before what was encoded from `start` on, and its suffix after it. */
+/* Puts the post-processor's prefix before what was encoded from `start` on, and its suffix after
+ * it. */
 static int add_special(mt_encoder *x, size_t start, bool one_bos) {
   const mt_ids *pre = &x->t->prefix, *post = &x->t->suffix;
   size_t skip = one_bos && pre->n && x->out->n > start && x->out->id[start] == pre->id[0];
@@ -95,6 +101,11 @@ static int add_special(mt_encoder *x, size_t start, bool one_bos) {
   }
   for (size_t i = 0; i < post->n && !rc; i++) rc = push_token(x, post->id[i]);
   return rc ? mt_err_set(x->err, MT_ENOMEM, "no memory for the ids") : MT_OK;
+}
+
+int mt_encoder_need_scratch(mt_encoder *x) {
+  if (!x->scratch) x->scratch = mt_regex_scratch_new();
+  return x->scratch ? MT_OK : mt_err_set(x->err, MT_ENOMEM, "no memory for a pattern");
 }
 
 static void encoder_fini(mt_encoder *x) {
@@ -110,10 +121,10 @@ static void encoder_fini(mt_encoder *x) {
 
 static int run(mt_encoder *x, const mt_added_scope *scope, const char *s, size_t n, int flags) {
   size_t start = x->out->n, bad;
-  if (n > MAX_TEXT_BYTES) return mt_err_set(x->err, MT_ERANGE, "text of %zu bytes: at most %d", n, MAX_TEXT_BYTES);
-  if (!mt_utf8_valid(s, n, &bad)) return mt_err_set(x->err, MT_EFORMAT, "text is not UTF-8 at byte %zu", bad);
-  x->scratch = mt_regex_scratch_new();
-  if (!x->scratch) return mt_err_set(x->err, MT_ENOMEM, "no memory to encode %zu bytes", n);
+  if (n > MAX_TEXT_BYTES)
+    return mt_err_set(x->err, MT_ERANGE, "text of %zu bytes: at most %d", n, MAX_TEXT_BYTES);
+  if (!mt_utf8_valid(s, n, &bad))
+    return mt_err_set(x->err, MT_EFORMAT, "text is not UTF-8 at byte %zu", bad);
   x->has_newer = mt_unicode_has_newer(s, n);
   bool locked = !x->explain && !pthread_mutex_trylock(x->t->lock);
   x->cache = locked ? x->t->cache : NULL;
@@ -125,25 +136,29 @@ static int run(mt_encoder *x, const mt_added_scope *scope, const char *s, size_t
   return rc;
 }
 
-int mt_tokenizer_encode(const mt_tokenizer *t, const char *text, size_t len, int flags, mt_ids *ids, mt_err *e) {
+int mt_tokenizer_encode(const mt_tokenizer *t, const char *text, size_t len, int flags, mt_ids *ids,
+                        mt_err *e) {
   mt_encoder x = {.t = t, .out = ids, .err = e};
   mt_added_scope scope = {.parse_special = flags & MT_ENCODE_PARSE_SPECIAL};
   return run(&x, &scope, text, len, flags);
 }
 
-int mt_tokenizer_encode_text(const mt_tokenizer *t, const mt_text *text, int flags, mt_ids *ids, mt_err *e) {
+int mt_tokenizer_encode_text(const mt_tokenizer *t, const mt_text *text, int flags, mt_ids *ids,
+                             mt_err *e) {
   mt_encoder x = {.t = t, .out = ids, .err = e};
   mt_added_scope scope = {.parse_special = true, .text = text};
-  return run(&x, &scope, text->bytes.data ? text->bytes.data : "", text->bytes.len, flags | MT_ENCODE_ONE_BOS);
+  return run(&x, &scope, text->bytes.data ? text->bytes.data : "", text->bytes.len,
+             flags | MT_ENCODE_ONE_BOS);
 }
 
-int mt_tokenizer_explain(const mt_tokenizer *t, const char *text, size_t len, int flags, mt_explain_fn *fn, void *arg,
-                         mt_err *e) {
+int mt_tokenizer_explain(const mt_tokenizer *t, const char *text, size_t len, int flags,
+                         mt_explain_fn *fn, void *arg, mt_err *e) {
   mt_ids ids = {0};
   mt_encoder x = {.t = t, .out = &ids, .err = e, .explain = fn, .explain_arg = arg};
   mt_added_scope scope = {.parse_special = flags & MT_ENCODE_PARSE_SPECIAL};
   int rc = MT_OK;
-  for (size_t i = 0; (flags & MT_ENCODE_ADD_SPECIAL) && i < t->prefix.n && !rc; i++) rc = push_token(&x, t->prefix.id[i]);
+  for (size_t i = 0; (flags & MT_ENCODE_ADD_SPECIAL) && i < t->prefix.n && !rc; i++)
+    rc = push_token(&x, t->prefix.id[i]);
   ids.n = 0;
   if (!rc) rc = run(&x, &scope, text, len, flags);
   mt_ids_free(&ids);

@@ -1,4 +1,5 @@
-/* tokenizer_config.json and chat_template.jinja beside tokenizer.json: names of special tokens, chat templates. */
+/* tokenizer_config.json and chat_template.jinja beside tokenizer.json: names of special tokens,
+ * chat templates. */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +8,8 @@
 enum { MAX_CONFIG_BYTES = 64 << 20, MAX_TEMPLATE_BYTES = 4 << 20 };
 
 /* A token is named by a string, or by an object with its content; null and absent are the same. */
-static int read_token(const mt_tokenizer *t, const mt_json *config, const char *key, int64_t *id, mt_err *e) {
+static int read_token(const mt_tokenizer *t, const mt_json *config, const char *key, int64_t *id,
+                      mt_err *e) {
   const mt_json *j = mt_json_get(config, key);
   if (mt_json_is(j, MT_JSON_OBJECT)) j = mt_json_get(j, "content");
   size_t len;
@@ -15,8 +17,9 @@ static int read_token(const mt_tokenizer *t, const mt_json *config, const char *
   if (!s) return MT_OK;
   int64_t found = mt_tokenizer_find(t, s, len);
   if (found < 0)
-    return mt_err_set(e, MT_EFORMAT, "%s: %s \"%.80s\" of tokenizer_config.json is not in the vocabulary", t->name.data,
-                      key, s);
+    return mt_err_set(e, MT_EFORMAT,
+                      "%s: %s \"%.80s\" of tokenizer_config.json is not in the vocabulary",
+                      t->name.data, key, s);
   *id = found;
   return MT_OK;
 }
@@ -29,7 +32,8 @@ static int read_templates(mt_tokenizer *t, const mt_json *j, mt_err *e) {
     const char *name = mt_json_string(mt_json_get(mt_json_at(j, i), "name"), &name_len);
     const char *text = mt_json_string(mt_json_get(mt_json_at(j, i), "template"), &len);
     if (!name || !text)
-      return mt_err_set(e, MT_EFORMAT, "%s: chat_template %zu of tokenizer_config.json lacks a name or a template",
+      return mt_err_set(e, MT_EFORMAT,
+                        "%s: chat_template %zu of tokenizer_config.json lacks a name or a template",
                         t->name.data, i);
     rc = mt_token_put_template(t, name, name_len, text, len);
   }
@@ -56,7 +60,8 @@ static int read_template_file(mt_tokenizer *t, const char *path, mt_err *e) {
   if (access(path, F_OK)) return MT_OK;
   mt_buf text = {0};
   int rc = mt_buf_read_file(&text, path, MAX_TEMPLATE_BYTES, e);
-  if (!rc && !mt_utf8_valid(text.data, text.len, NULL)) rc = mt_err_set(e, MT_EFORMAT, "%s: not UTF-8", path);
+  if (!rc && !mt_utf8_valid(text.data, text.len, NULL))
+    rc = mt_err_set(e, MT_EFORMAT, "%s: not UTF-8", path);
   if (!rc && mt_token_put_template(t, "default", 7, text.data, text.len))
     rc = mt_err_set(e, MT_ENOMEM, "%s: no memory", path);
   mt_buf_free(&text);

@@ -1,5 +1,5 @@
-/* The vocabulary inside a GGUF: byte-level BPE ("gpt2", cut as the name in tokenizer.ggml.pre says) and the
- * SentencePiece type ("llama", whose merges follow from the scores). */
+/* The vocabulary inside a GGUF: byte-level BPE ("gpt2", cut as the name in tokenizer.ggml.pre says)
+ * and the SentencePiece type ("llama", whose merges follow from the scores). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,17 +7,19 @@
 
 #define LETTERS_UPPER "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define LETTERS_LOWER "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-#define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define WORD_START "[^\\r\\n\\p{L}\\p{N}]?"
-#define SPACES "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define ENDINGS       "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define WORD_START    "[^\\r\\n\\p{L}\\p{N}]?"
+#define SPACES        "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3(digits) \
   ENDINGS "|" WORD_START "\\p{L}+|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES
-#define O200K(endings, digits)                                                                              \
-  WORD_START LETTERS_UPPER "*" LETTERS_LOWER "+" endings "|" WORD_START LETTERS_UPPER "+" LETTERS_LOWER "*" \
-  endings "|" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
+#define O200K(endings, digits)                                                        \
+  WORD_START LETTERS_UPPER "*" LETTERS_LOWER "+" endings "|" WORD_START LETTERS_UPPER \
+                           "+" LETTERS_LOWER "*" endings "|" digits                   \
+                           "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" SPACES
 
-/* What stands behind the names of pre-tokenizers. Patterns cut one after the other; NULL ends them; "gpt2" is
- * mt_pattern_gpt2. Names whose rule we do not know for certain are not here and are refused. */
+/* What stands behind the names of pre-tokenizers. Patterns cut one after the other; NULL ends them;
+ * "gpt2" is mt_pattern_gpt2. Names whose rule we do not know for certain are not here and are
+ * refused. */
 typedef struct pre_rule {
   const char *names; /* separated and enclosed by spaces */
   const char *pattern[4];
@@ -25,17 +27,28 @@ typedef struct pre_rule {
 } pre_rule;
 static const pre_rule rules[] = {
     {" gpt-2 phi-2 mpt olmo jais ", {"gpt2"}, false, false, false},
-    {" smollm starcoder refact command-r codeshell exaone minerva-7b ", {"\\p{N}", "gpt2"}, false, false, false},
-    {" llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 ", {LLAMA3("\\p{N}{1,3}")}, false, true, true},
+    {" smollm starcoder refact command-r codeshell exaone minerva-7b ",
+     {"\\p{N}", "gpt2"},
+     false,
+     false,
+     false},
+    {" llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 ",
+     {LLAMA3("\\p{N}{1,3}")},
+     false,
+     true,
+     true},
     {" dbrx smaug-bpe ", {LLAMA3("\\p{N}{1,3}")}, false, false, false},
     {" qwen2 deepseek-r1-qwen ", {LLAMA3("\\p{N}")}, true, false, false},
     {" gpt-4o llama4 ", {O200K(ENDINGS "?", "\\p{N}{1,3}")}, false, true, false},
     {" tekken ", {O200K("", "\\p{N}")}, false, true, true},
     {" deepseek-v3 ",
      {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
-      "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+      "[!\"#$%&'()*+,\\-./"
+      ":;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
       "?[\\p{P}\\p{S}]+[\r\n]*|" SPACES},
-     false, false, false},
+     false,
+     false,
+     false},
 };
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
@@ -44,7 +57,9 @@ enum { MAX_SCORED_TOKEN_BYTES = 4096 };
 static const char key_tokens[] = "tokenizer.ggml.tokens", key_types[] = "tokenizer.ggml.token_type",
                   key_merges[] = "tokenizer.ggml.merges", key_scores[] = "tokenizer.ggml.scores";
 
-static int no_memory(mt_err *e) { return mt_err_set(e, MT_ENOMEM, "no memory for the vocabulary"); }
+static int no_memory(mt_err *e) {
+  return mt_err_set(e, MT_ENOMEM, "no memory for the vocabulary");
+}
 
 static const pre_rule *find_rule(const mt_bytes *name) {
   char quoted[64];
@@ -57,43 +72,55 @@ static const pre_rule *find_rule(const mt_bytes *name) {
   return NULL;
 }
 
-/* Phi-3's control tokens swallow the white space behind them; the file does not say so, the architecture does. */
+/* Phi-3's control tokens swallow the white space behind them; the file does not say so, the
+ * architecture does. */
 static bool swallows_space(const mt_weights *w, const mt_bytes *text) {
   mt_bytes arch;
-  if (!mt_gguf_string(w, "general.architecture", &arch) || arch.len != 4 || memcmp(arch.ptr, "phi3", 4)) return false;
-  return !(text->len == 5 && !memcmp(text->ptr, "<unk>", 5)) && !(text->len == 3 && !memcmp(text->ptr, "<s>", 3)) &&
+  if (!mt_gguf_string(w, "general.architecture", &arch) || arch.len != 4 ||
+      memcmp(arch.ptr, "phi3", 4))
+    return false;
+  return !(text->len == 5 && !memcmp(text->ptr, "<unk>", 5)) &&
+         !(text->len == 3 && !memcmp(text->ptr, "<s>", 3)) &&
          !(text->len == 13 && !memcmp(text->ptr, "<|endoftext|>", 13));
 }
 
-static int load_token(mt_tokenizer *t, const mt_weights *w, size_t i, const mt_bytes *text, uint64_t type, mt_err *e) {
+static int load_token(mt_tokenizer *t, const mt_weights *w, size_t i, const mt_bytes *text,
+                      uint64_t type, mt_err *e) {
   bool added = type == TYPE_UNKNOWN || type == TYPE_CONTROL || type == TYPE_USER_DEFINED;
   unsigned flags = 0;
   if (type == TYPE_NORMAL || (type == TYPE_USER_DEFINED && !t->byte_level)) flags = MT_TOKEN_MODEL;
   if (type == TYPE_BYTE) flags = MT_TOKEN_BYTE;
   int rc = mt_token_put(t, i, text->ptr, text->len, flags, e);
   if (rc || !added) return rc;
-  mt_added a = {.id = (uint32_t)i, .special = type != TYPE_USER_DEFINED, .rstrip = swallows_space(w, text)};
+  mt_added a = {
+      .id = (uint32_t)i, .special = type != TYPE_USER_DEFINED, .rstrip = swallows_space(w, text)};
   return mt_token_put_added(t, &a, text->ptr, text->len, e);
 }
 
 static int load_tokens(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   size_t n, n_types = 0;
   if (!mt_gguf_array_len(w, key_tokens, &n) || n == 0 || n > MT_TOKEN_MAX_ID)
-    return mt_err_set(e, MT_EFORMAT, "%s: %s is missing, empty or too long", t->name.data, key_tokens);
+    return mt_err_set(e, MT_EFORMAT, "%s: %s is missing, empty or too long", t->name.data,
+                      key_tokens);
   if (mt_gguf_array_len(w, key_types, &n_types) && n_types != n)
-    return mt_err_set(e, MT_EFORMAT, "%s: %zu tokens but %zu token types", t->name.data, n, n_types);
+    return mt_err_set(e, MT_EFORMAT, "%s: %zu tokens but %zu token types", t->name.data, n,
+                      n_types);
   for (size_t i = 0; i < n; i++) {
     mt_bytes text;
     uint64_t type = TYPE_NORMAL;
-    if (!mt_gguf_array_string(w, key_tokens, i, &text) || (n_types && !mt_gguf_array_u64(w, key_types, i, &type)))
-      return mt_err_set(e, MT_EFORMAT, "%s: token %zu is not a string with a type", t->name.data, i);
+    if (!mt_gguf_array_string(w, key_tokens, i, &text) ||
+        (n_types && !mt_gguf_array_u64(w, key_types, i, &type)))
+      return mt_err_set(e, MT_EFORMAT, "%s: token %zu is not a string with a type", t->name.data,
+                        i);
     int rc = load_token(t, w, i, &text, type, e);
     if (rc) return rc;
   }
   return MT_OK;
 }
 
-/* ---- byte level ------------------------------------------------------------------------------------------------- */
+/* ---- byte level
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static int load_merges(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   size_t n;
@@ -103,7 +130,8 @@ static int load_merges(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   int rc = MT_OK;
   for (size_t i = 0; i < n && !rc; i++) {
     mt_bytes m;
-    const char *space = mt_gguf_array_string(w, key_merges, i, &m) ? memchr(m.ptr, ' ', m.len) : NULL;
+    const char *space =
+        mt_gguf_array_string(w, key_merges, i, &m) ? memchr(m.ptr, ' ', m.len) : NULL;
     size_t left = space ? (size_t)(space - m.ptr) : 0;
     if (!space) {
       rc = mt_err_set(e, MT_EFORMAT, "%s: merge %zu is not a pair of tokens", t->name.data, i);
@@ -118,8 +146,8 @@ static int load_merges(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
     b = mt_token_lookup(t, space + 1, m.len - left - 1, MT_TOKEN_USED);
     c = mt_token_lookup(t, both.data, both.len, MT_TOKEN_USED);
     if (a == MT_TOKEN_NONE || b == MT_TOKEN_NONE || c == MT_TOKEN_NONE)
-      rc = mt_err_set(e, MT_EFORMAT, "%s: merge %zu (%.*s) names a token outside the vocabulary", t->name.data, i,
-                      (int)(m.len < 80 ? m.len : 80), m.ptr);
+      rc = mt_err_set(e, MT_EFORMAT, "%s: merge %zu (%.*s) names a token outside the vocabulary",
+                      t->name.data, i, (int)(m.len < 80 ? m.len : 80), m.ptr);
     else if (mt_token_put_pair(t, a, b, (uint32_t)i, c))
       rc = no_memory(e);
   }
@@ -130,7 +158,8 @@ static int load_merges(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
 static int load_byte_level(mt_tokenizer *t, const mt_weights *w, bool *adds_bos, mt_err *e) {
   mt_bytes name = {"", 0};
   if (!mt_gguf_string(w, "tokenizer.ggml.pre", &name))
-    return mt_err_set(e, MT_EUNSUPPORTED, "%s: does not say by which rule text is cut (no tokenizer.ggml.pre)",
+    return mt_err_set(e, MT_EUNSUPPORTED,
+                      "%s: does not say by which rule text is cut (no tokenizer.ggml.pre)",
                       t->name.data);
   const pre_rule *rule = find_rule(&name);
   if (!rule)
@@ -150,7 +179,8 @@ static int load_byte_level(mt_tokenizer *t, const mt_weights *w, bool *adds_bos,
   return rc ? rc : load_merges(t, w, e);
 }
 
-/* ---- SentencePiece type -------------------------------------------------------------------------------------------- */
+/* ---- SentencePiece type
+ * -------------------------------------------------------------------------------------------- */
 
 typedef struct scored {
   double score;
@@ -163,8 +193,8 @@ static int by_score(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Any two tokens whose join is a token may merge; the better the score of the join, the earlier. Equal scores are
- * equal ranks: the leftmost place decides. */
+/* Any two tokens whose join is a token may merge; the better the score of the join, the earlier.
+ * Equal scores are equal ranks: the leftmost place decides. */
 static int put_splits(mt_tokenizer *t, const scored *k, mt_err *e) {
   const mt_token_entry *token = &t->token[k->id];
   const char *s = t->spellings.data + token->offset;
@@ -185,7 +215,8 @@ static int put_splits(mt_tokenizer *t, const scored *k, mt_err *e) {
 static int load_scores(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   size_t n, count = 0;
   if (!mt_gguf_array_len(w, key_scores, &n) || n != t->n_tokens)
-    return mt_err_set(e, MT_EFORMAT, "%s: %zu tokens, but not as many scores", t->name.data, t->n_tokens);
+    return mt_err_set(e, MT_EFORMAT, "%s: %zu tokens, but not as many scores", t->name.data,
+                      t->n_tokens);
   scored *list = mt_malloc(n, sizeof *list);
   if (!list) return no_memory(e);
   int rc = MT_OK;
@@ -218,7 +249,8 @@ static int load_pieces(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   mt_decoder *d = &t->decoder;
   d->byte_fallback = d->fuse = true;
   d->n_steps = 1;
-  if (mt_buf_puts(&d->step[0].pattern, mark) || mt_buf_putc(&d->step[0].with, ' ')) return no_memory(e);
+  if (mt_buf_puts(&d->step[0].pattern, mark) || mt_buf_putc(&d->step[0].with, ' '))
+    return no_memory(e);
   if (prefix) {
     d->n_after = 1;
     d->after[0].kind = MT_DECODE_STRIP;
@@ -229,9 +261,12 @@ static int load_pieces(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   return rc ? rc : load_scores(t, w, e);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
-static int read_id(const mt_tokenizer *t, const mt_weights *w, const char *key, int64_t *id, mt_err *e) {
+static int read_id(const mt_tokenizer *t, const mt_weights *w, const char *key, int64_t *id,
+                   mt_err *e) {
   uint64_t v;
   if (!mt_gguf_u64(w, key, &v)) return MT_OK;
   if (v >= t->n_tokens)
@@ -265,13 +300,16 @@ static int load_ids(mt_tokenizer *t, const mt_weights *w, bool adds_bos, mt_err 
 static int load_templates(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   static const char prefix[] = "tokenizer.chat_template";
   mt_bytes text;
-  if (mt_gguf_string(w, prefix, &text) && mt_token_put_template(t, "default", 7, text.ptr, text.len))
+  if (mt_gguf_string(w, prefix, &text) &&
+      mt_token_put_template(t, "default", 7, text.ptr, text.len))
     return no_memory(e);
   const char *key;
   for (size_t i = 0; (key = mt_gguf_key_at(w, i)); i++) {
     size_t n = sizeof prefix - 1;
-    if (strncmp(key, prefix, n) || key[n] != '.' || !key[n + 1] || !mt_gguf_string(w, key, &text)) continue;
-    if (mt_token_put_template(t, key + n + 1, strlen(key + n + 1), text.ptr, text.len)) return no_memory(e);
+    if (strncmp(key, prefix, n) || key[n] != '.' || !key[n + 1] || !mt_gguf_string(w, key, &text))
+      continue;
+    if (mt_token_put_template(t, key + n + 1, strlen(key + n + 1), text.ptr, text.len))
+      return no_memory(e);
   }
   return MT_OK;
 }
@@ -284,7 +322,8 @@ int mt_tokenizer_open_gguf(mt_tokenizer **out, const mt_weights *w, mt_err *e) {
     return mt_err_set(e, MT_EUNSUPPORTED, "%s: has no tokenizer", file);
   bool byte_level = !strcmp(model.ptr, "gpt2"), adds_bos = true;
   if (!byte_level && strcmp(model.ptr, "llama"))
-    return mt_err_set(e, MT_EUNSUPPORTED, "%s: tokenizer model \"%.*s\" is not supported, only gpt2 and llama", file,
+    return mt_err_set(e, MT_EUNSUPPORTED,
+                      "%s: tokenizer model \"%.*s\" is not supported, only gpt2 and llama", file,
                       (int)(model.len < 80 ? model.len : 80), model.ptr);
   mt_tokenizer *t = mt_tokenizer_new_empty(file);
   if (!t) return no_memory(e);

@@ -22,7 +22,8 @@ static int load_vocab(mt_tokenizer *t, const mt_json *vocab, mt_err *e) {
     int64_t id;
     const char *key = mt_json_member_key(m);
     if (!mt_json_int(mt_json_member_value(m), &id) || id < 0)
-      return mt_err_set(e, MT_EFORMAT, "%s: id of token \"%.80s\" is not a count", t->name.data, key);
+      return mt_err_set(e, MT_EFORMAT, "%s: id of token \"%.80s\" is not a count", t->name.data,
+                        key);
     int rc = mt_token_put(t, (uint64_t)id, key, strlen(key), MT_TOKEN_MODEL, e);
     if (rc) return rc;
   }
@@ -30,7 +31,8 @@ static int load_vocab(mt_tokenizer *t, const mt_json *vocab, mt_err *e) {
 }
 
 /* A merge is "left right" or ["left", "right"]. */
-static bool merge_parts(const mt_json *m, const char **left, size_t *left_len, const char **right, size_t *right_len) {
+static bool merge_parts(const mt_json *m, const char **left, size_t *left_len, const char **right,
+                        size_t *right_len) {
   if (mt_json_is(m, MT_JSON_ARRAY)) {
     *left = mt_json_string(mt_json_at(m, 0), left_len);
     *right = mt_json_string(mt_json_at(m, 1), right_len);
@@ -68,7 +70,8 @@ static int load_merges(mt_tokenizer *t, const mt_json *merges, mt_err *e) {
     b = mt_token_lookup(t, right, right_len, MT_TOKEN_MODEL);
     c = mt_token_lookup(t, both.data, both.len, MT_TOKEN_MODEL);
     if (a == MT_TOKEN_NONE || b == MT_TOKEN_NONE || c == MT_TOKEN_NONE)
-      rc = mt_err_set(e, MT_EFORMAT, "%s: merge %zu (\"%.40s\" + \"%.40s\") names a token outside the vocabulary",
+      rc = mt_err_set(e, MT_EFORMAT,
+                      "%s: merge %zu (\"%.40s\" + \"%.40s\") names a token outside the vocabulary",
                       t->name.data, i, left, right);
     else if (mt_token_put_pair(t, a, b, (uint32_t)i, c))
       rc = mt_err_set(e, MT_ENOMEM, "%s: no memory for the merges", t->name.data);
@@ -82,14 +85,16 @@ static int refuse_options(const mt_tokenizer *t, const mt_json *model, mt_err *e
   static const char *const affix[] = {"continuing_subword_prefix", "end_of_word_suffix"};
   const char *type = mt_json_string(mt_json_get(model, "type"), NULL);
   if (type && strcmp(type, "BPE"))
-    return mt_err_set(e, MT_EUNSUPPORTED, "%s: tokenizer model %.80s is not supported, only BPE", t->name.data, type);
+    return mt_err_set(e, MT_EUNSUPPORTED, "%s: tokenizer model %.80s is not supported, only BPE",
+                      t->name.data, type);
   double dropout;
   if (mt_json_number(mt_json_get(model, "dropout"), &dropout) && dropout != 0)
     return mt_err_set(e, MT_EUNSUPPORTED, "%s: BPE dropout is not supported", t->name.data);
   for (size_t i = 0; i < 2; i++) {
     size_t len;
     if (mt_json_string(mt_json_get(model, affix[i]), &len) && len)
-      return mt_err_set(e, MT_EUNSUPPORTED, "%s: BPE with a %s is not supported", t->name.data, affix[i]);
+      return mt_err_set(e, MT_EUNSUPPORTED, "%s: BPE with a %s is not supported", t->name.data,
+                        affix[i]);
   }
   return MT_OK;
 }
@@ -108,7 +113,8 @@ static int load_model(mt_tokenizer *t, const mt_json *model, mt_err *e) {
   if (!unk) return MT_OK;
   t->model_unk = mt_token_lookup(t, unk, len, MT_TOKEN_MODEL);
   if (t->model_unk == MT_TOKEN_NONE)
-    return mt_err_set(e, MT_EFORMAT, "%s: unknown token \"%.80s\" is not in the vocabulary", t->name.data, unk);
+    return mt_err_set(e, MT_EFORMAT, "%s: unknown token \"%.80s\" is not in the vocabulary",
+                      t->name.data, unk);
   t->unk = t->model_unk;
   return MT_OK;
 }
@@ -128,10 +134,12 @@ static int load_added(mt_tokenizer *t, const mt_json *list, mt_err *e) {
     a.rstrip = get_bool(j, "rstrip");
     a.special = get_bool(j, "special");
     bool normalized;
-    a.normalized = mt_json_bool(mt_json_get(j, "normalized"), &normalized) ? normalized : !a.special;
+    a.normalized =
+        mt_json_bool(mt_json_get(j, "normalized"), &normalized) ? normalized : !a.special;
     uint32_t known = mt_token_lookup(t, s, len, MT_TOKEN_MODEL);
     if (known == MT_TOKEN_NONE && id >= MT_TOKEN_MAX_ID)
-      return mt_err_set(e, MT_ERANGE, "%s: token id %lld is too large", t->name.data, (long long)id);
+      return mt_err_set(e, MT_ERANGE, "%s: token id %lld is too large", t->name.data,
+                        (long long)id);
     a.id = known == MT_TOKEN_NONE ? (uint32_t)id : known;
     int rc = mt_token_put_added(t, &a, s, len, e);
     if (rc) return rc;
@@ -171,7 +179,8 @@ static int open_gguf_file(mt_tokenizer **out, const char *path, mt_err *e) {
   if (mt_weights_get_kind(w) == MT_WEIGHTS_GGUF)
     rc = mt_tokenizer_open_gguf(out, w, e);
   else
-    rc = mt_err_set(e, MT_EUNSUPPORTED, "%s: neither a directory with tokenizer.json nor a GGUF file", path);
+    rc = mt_err_set(e, MT_EUNSUPPORTED,
+                    "%s: neither a directory with tokenizer.json nor a GGUF file", path);
   mt_weights_close(w);
   return rc;
 }

@@ -6,7 +6,8 @@
 
 mt_norm *mt_norm_add(mt_tokenizer *t, mt_norm_kind kind, mt_err *e) {
   if (t->n_norms == MT_TOKEN_MAX_STAGES) {
-    mt_err_set(e, MT_EUNSUPPORTED, "%s: more than %d normalizers", t->name.data, MT_TOKEN_MAX_STAGES);
+    mt_err_set(e, MT_EUNSUPPORTED, "%s: more than %d normalizers", t->name.data,
+               MT_TOKEN_MAX_STAGES);
     return NULL;
   }
   mt_norm *n = &t->norm[t->n_norms++];
@@ -20,7 +21,8 @@ static int replace_literal(const mt_norm *m, const char *s, size_t n, mt_buf *ou
     const char *hit = memmem(s + done, n - done, m->pattern.data, m->pattern.len);
     if (!hit) break;
     size_t at = (size_t)(hit - s);
-    if (mt_buf_append(out, s + done, at - done) || mt_buf_append(out, m->with.data, m->with.len)) return MT_ENOMEM;
+    if (mt_buf_append(out, s + done, at - done) || mt_buf_append(out, m->with.data, m->with.len))
+      return MT_ENOMEM;
     done = at + m->pattern.len;
   }
   return mt_buf_append(out, s + done, n - done);
@@ -29,12 +31,15 @@ static int replace_literal(const mt_norm *m, const char *s, size_t n, mt_buf *ou
 static int replace_regex(mt_encoder *x, const mt_norm *m, const char *s, size_t n, mt_buf *out) {
   size_t done = 0, b, end;
   mt_matches it = MT_MATCHES_INIT;
-  int got = 0, rc = MT_OK;
+  int got = 0, rc = mt_encoder_need_scratch(x);
   char *copy = NULL;
+  if (rc) return rc;
   const char *subject = mt_unicode_for_regex(x, s, n, &copy);
   if (!subject) rc = MT_ENOMEM;
-  while (!rc && (got = mt_regex_next(m->regex, x->scratch, subject, n, &it, &b, &end, x->err)) > 0) {
-    if (mt_buf_append(out, s + done, b - done) || mt_buf_append(out, m->with.data, m->with.len)) rc = MT_ENOMEM;
+  while (!rc &&
+         (got = mt_regex_next(m->regex, x->scratch, subject, n, &it, &b, &end, x->err)) > 0) {
+    if (mt_buf_append(out, s + done, b - done) || mt_buf_append(out, m->with.data, m->with.len))
+      rc = MT_ENOMEM;
     done = end;
   }
   if (!rc && got >= 0) rc = mt_buf_append(out, s + done, n - done);
@@ -68,7 +73,8 @@ static int apply(mt_encoder *x, const mt_norm *m, const char *s, size_t n, mt_bu
   switch (m->kind) {
     case MT_NORM_FORM: return mt_unicode_normalize(m->form, s, n, out, x->err);
     case MT_NORM_PREPEND:
-      rc = n && mt_buf_append(out, m->with.data, m->with.len) ? MT_ENOMEM : mt_buf_append(out, s, n);
+      rc =
+          n && mt_buf_append(out, m->with.data, m->with.len) ? MT_ENOMEM : mt_buf_append(out, s, n);
       break;
     case MT_NORM_REPLACE:
       if (m->regex) return replace_regex(x, m, s, n, out);
@@ -85,7 +91,8 @@ int mt_norm_run(mt_encoder *x, const char *s, size_t n, const char **out, size_t
   for (size_t i = 0; i < x->t->n_norms; i++) {
     mt_buf *to = &x->norm[i % 2];
     mt_buf_clear(to);
-    if (mt_buf_reserve(to, n)) return mt_err_set(x->err, MT_ENOMEM, "no memory for the normalized text");
+    if (mt_buf_reserve(to, n))
+      return mt_err_set(x->err, MT_ENOMEM, "no memory for the normalized text");
     int rc = apply(x, &x->t->norm[i], s, n, to);
     if (rc) return rc;
     s = to->data ? to->data : "";

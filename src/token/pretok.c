@@ -1,5 +1,5 @@
-/* Pre-tokenizers: stages that cut a stretch of text, each piece handed on to the next stage at once, so that a text of
- * any size needs no list of pieces. */
+/* Pre-tokenizers: stages that cut a stretch of text, each piece handed on to the next stage at
+ * once, so that a text of any size needs no list of pieces. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ static int run_stage(mt_encoder *x, size_t i, const char *s, size_t n, bool firs
 
 mt_stage *mt_stage_add(mt_tokenizer *t, mt_stage_kind kind, mt_err *e) {
   if (t->n_stages == MT_TOKEN_MAX_STAGES) {
-    mt_err_set(e, MT_EUNSUPPORTED, "%s: more than %d pre-tokenizers", t->name.data, MT_TOKEN_MAX_STAGES);
+    mt_err_set(e, MT_EUNSUPPORTED, "%s: more than %d pre-tokenizers", t->name.data,
+               MT_TOKEN_MAX_STAGES);
     return NULL;
   }
   mt_stage *g = &t->stage[t->n_stages++];
@@ -20,7 +21,8 @@ mt_stage *mt_stage_add(mt_tokenizer *t, mt_stage_kind kind, mt_err *e) {
   return g;
 }
 
-int mt_stage_add_regex(mt_tokenizer *t, const char *pattern, size_t len, mt_behavior b, bool invert, mt_err *e) {
+int mt_stage_add_regex(mt_tokenizer *t, const char *pattern, size_t len, mt_behavior b, bool invert,
+                       mt_err *e) {
   mt_scan_fn *scan = b == MT_SPLIT_ISOLATED ? mt_scan_find(pattern, len) : NULL;
   mt_stage *g = mt_stage_add(t, scan ? MT_STAGE_SCAN : MT_STAGE_REGEX, e);
   if (!g) return MT_EUNSUPPORTED;
@@ -39,8 +41,8 @@ int mt_stage_add_class(mt_tokenizer *t, unsigned classes, mt_behavior b, mt_err 
   return MT_OK;
 }
 
-/* Joins or drops the stretches that a stage finds, as its behavior says, and hands them on. One stretch is kept back,
- * since the next may still join it. */
+/* Joins or drops the stretches that a stage finds, as its behavior says, and hands them on. One
+ * stretch is kept back, since the next may still join it. */
 typedef struct splitter {
   mt_encoder *x;
   size_t stage;
@@ -52,7 +54,8 @@ typedef struct splitter {
 
 static int flush(splitter *p) {
   if (p->begin == p->end) return MT_OK;
-  return run_stage(p->x, p->stage + 1, p->s + p->begin, p->end - p->begin, p->first && p->begin == 0);
+  return run_stage(p->x, p->stage + 1, p->s + p->begin, p->end - p->begin,
+                   p->first && p->begin == 0);
 }
 
 static int feed(splitter *p, size_t begin, size_t end, bool match) {
@@ -83,12 +86,14 @@ static int feed(splitter *p, size_t begin, size_t end, bool match) {
 static int run_regex(mt_encoder *x, size_t i, const char *s, size_t n, bool first) {
   splitter p = {.x = x, .stage = i, .s = s, .first = first};
   char *copy = NULL;
+  if (mt_encoder_need_scratch(x)) return MT_ENOMEM;
   const char *subject = mt_unicode_for_regex(x, s, n, &copy);
   if (!subject) return mt_err_set(x->err, MT_ENOMEM, "no memory for the text");
   mt_matches it = MT_MATCHES_INIT;
   size_t done = 0, b, end;
   int rc = MT_OK, got = 0;
-  while (!rc && (got = mt_regex_next(x->t->stage[i].regex, x->scratch, subject, n, &it, &b, &end, x->err)) > 0) {
+  while (!rc && (got = mt_regex_next(x->t->stage[i].regex, x->scratch, subject, n, &it, &b, &end,
+                                     x->err)) > 0) {
     if (b > done) rc = feed(&p, done, b, false);
     if (!rc) rc = feed(&p, b, end, true);
     done = end;
@@ -105,7 +110,8 @@ static int run_scan(mt_encoder *x, size_t i, const char *s, size_t n, bool first
   bool last = i + 1 == x->t->n_stages;
   for (size_t at = 0; at < n;) {
     size_t len = scan(s + at, n - at);
-    int rc = last ? mt_bpe_word(x, s + at, len) : run_stage(x, i + 1, s + at, len, first && at == 0);
+    int rc =
+        last ? mt_bpe_word(x, s + at, len) : run_stage(x, i + 1, s + at, len, first && at == 0);
     if (rc) return rc;
     at += len;
   }
@@ -155,7 +161,8 @@ static int run_prefix_space(mt_encoder *x, size_t i, const char *s, size_t n, bo
   return rc;
 }
 
-/* Spaces become the replacement, one is put first as `prepend` says; then, if asked, a cut before each. */
+/* Spaces become the replacement, one is put first as `prepend` says; then, if asked, a cut before
+ * each. */
 static int run_metaspace(mt_encoder *x, size_t i, const char *s, size_t n, bool first) {
   const mt_stage *g = &x->t->stage[i];
   const mt_buf *mark = &g->pattern;
@@ -174,7 +181,8 @@ static int run_metaspace(mt_encoder *x, size_t i, const char *s, size_t n, bool 
   if (rc) rc = mt_err_set(x->err, MT_ENOMEM, "no memory for the text");
   for (size_t k = 0; k < b.len && !rc;) {
     const char *hit = NULL;
-    if (g->split && b.len - k > 1) hit = memmem(b.data + k + 1, b.len - k - 1, mark->data, mark->len);
+    if (g->split && b.len - k > 1)
+      hit = memmem(b.data + k + 1, b.len - k - 1, mark->data, mark->len);
     size_t end = hit ? (size_t)(hit - b.data) : b.len;
     rc = run_stage(x, i + 1, b.data + k, end - k, first && k == 0);
     k = end;
@@ -196,4 +204,6 @@ static int run_stage(mt_encoder *x, size_t i, const char *s, size_t n, bool firs
   return MT_OK;
 }
 
-int mt_pretok_run(mt_encoder *x, const char *s, size_t n, bool first) { return run_stage(x, 0, s, n, first); }
+int mt_pretok_run(mt_encoder *x, const char *s, size_t n, bool first) {
+  return run_stage(x, 0, s, n, first);
+}

@@ -1,5 +1,5 @@
-/* Patterns over PCRE2. Files are written for Oniguruma (Ruby syntax); the few constructs that mean something else in
- * PCRE2 are rewritten or refused. */
+/* Patterns over PCRE2. Files are written for Oniguruma (Ruby syntax); the few constructs that mean
+ * something else in PCRE2 are rewritten or refused. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
@@ -7,7 +7,8 @@
 
 #include "internal.h"
 
-/* A pattern from a file may backtrack without end: beyond this many steps within one match it is an error. */
+/* A pattern from a file may backtrack without end: beyond this many steps within one match it is an
+ * error. */
 enum { MATCH_LIMIT = 100000000, JIT_STACK_BYTES = 1 << 20, JIT_STACK_START = 32 << 10 };
 
 struct mt_regex {
@@ -43,10 +44,13 @@ static int translate(const char *p, size_t n, mt_buf *out, mt_err *e) {
       instead = rewrite_escape(p[i + 1], in_class);
       if (in_class && (p[i + 1] == 'W' || p[i + 1] == 'H'))
         return refuse(e, p, "\\W or \\H inside a class is not supported");
-      if (!strchr("wWhHsSdDpPrntfveaxbBAzZGuk0123456789", p[i + 1]) && ((p[i + 1] | 32) >= 'a' && (p[i + 1] | 32) <= 'z'))
+      if (!strchr("wWhHsSdDpPrntfveaxbBAzZGuk0123456789", p[i + 1]) &&
+          ((p[i + 1] | 32) >= 'a' && (p[i + 1] | 32) <= 'z'))
         return refuse(e, p, "an escape that is not supported");
       size_t len = 2; /* \p{…} and \x{…} are one thing, their brace is no repetition */
-      const char *brace = i + 2 < n && p[i + 2] == '{' && strchr("pPx", p[i + 1]) ? memchr(p + i, '}', n - i) : NULL;
+      const char *brace = i + 2 < n && p[i + 2] == '{' && strchr("pPx", p[i + 1])
+                              ? memchr(p + i, '}', n - i)
+                              : NULL;
       if (brace) len = (size_t)(brace - (p + i)) + 1;
       if (instead ? mt_buf_puts(out, instead) : mt_buf_append(out, p + i, len)) return MT_ENOMEM;
       i += len - 1;
@@ -54,7 +58,8 @@ static int translate(const char *p, size_t n, mt_buf *out, mt_err *e) {
     }
     if (in_class) {
       if (p[i] == '[') return refuse(e, p, "a class inside a class is not supported");
-      if (p[i] == '&' && i + 1 < n && p[i + 1] == '&') return refuse(e, p, "&& inside a class is not supported");
+      if (p[i] == '&' && i + 1 < n && p[i + 1] == '&')
+        return refuse(e, p, "&& inside a class is not supported");
       if (p[i] == ']' && i > class_start) in_class = false;
     } else if (p[i] == '[') {
       in_class = true;
@@ -86,7 +91,8 @@ int mt_regex_new(mt_regex **out, const char *pattern, size_t len, mt_err *e) {
   int code;
   size_t at;
   r->code = pcre2_compile((PCRE2_SPTR)(text.data ? text.data : ""), text.len,
-                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &at, context);
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code,
+                          &at, context);
   if (!r->code) {
     char why[200];
     pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
@@ -134,22 +140,25 @@ void mt_regex_scratch_free(mt_regex_scratch *s) {
   free(s);
 }
 
-static int search(const mt_regex *r, mt_regex_scratch *scratch, const char *s, size_t n, size_t from, mt_err *e) {
+static int search(const mt_regex *r, mt_regex_scratch *scratch, const char *s, size_t n,
+                  size_t from, mt_err *e) {
   int got = PCRE2_ERROR_JIT_STACKLIMIT;
   if (r->jit)
-    got = pcre2_jit_match(r->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, scratch->data, scratch->context);
+    got = pcre2_jit_match(r->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK, scratch->data,
+                          scratch->context);
   if (got == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter keeps its stack on the heap */
-    got = pcre2_match(r->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, scratch->data,
-                      scratch->context);
+    got = pcre2_match(r->code, (PCRE2_SPTR)s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                      scratch->data, scratch->context);
   if (got == PCRE2_ERROR_NOMATCH) return 0;
   if (got >= 0) return 1;
   char why[200];
   pcre2_get_error_message(got, (PCRE2_UCHAR *)why, sizeof why);
-  return mt_err_set(e, got == PCRE2_ERROR_NOMEMORY ? MT_ENOMEM : MT_ELIMIT, "pattern %.200s: %s", r->pattern.data, why);
+  return mt_err_set(e, got == PCRE2_ERROR_NOMEMORY ? MT_ENOMEM : MT_ELIMIT, "pattern %.200s: %s",
+                    r->pattern.data, why);
 }
 
-int mt_regex_next(const mt_regex *r, mt_regex_scratch *scratch, const char *s, size_t n, mt_matches *it, size_t *b,
-                  size_t *end, mt_err *e) {
+int mt_regex_next(const mt_regex *r, mt_regex_scratch *scratch, const char *s, size_t n,
+                  mt_matches *it, size_t *b, size_t *end, mt_err *e) {
   while (it->from <= n) {
     int got = search(r, scratch, s, n, it->from, e);
     if (got <= 0) return got;
@@ -157,7 +166,8 @@ int mt_regex_next(const mt_regex *r, mt_regex_scratch *scratch, const char *s, s
     *b = v[0];
     *end = v[1];
     /* \K in a lookaround may turn the borders round or set the start back */
-    if (*b < it->from || *end < *b) return mt_err_set(e, MT_EUNSUPPORTED, "pattern %.200s: \\K", r->pattern.data);
+    if (*b < it->from || *end < *b)
+      return mt_err_set(e, MT_EUNSUPPORTED, "pattern %.200s: \\K", r->pattern.data);
     if (*b < *end || *end != it->last_end) {
       it->from = it->last_end = *end;
       return 1;

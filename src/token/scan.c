@@ -1,15 +1,19 @@
-/* Hand-written scanners for the patterns that most byte-level tokenizers use. Each gives, for every text, the very
- * pieces that the regular expression gives (the tests compare them); it is chosen only where the file's pattern is that
- * expression, letter by letter. */
+/* Hand-written scanners for the patterns that most byte-level tokenizers use. Each gives, for every
+ * text, the very pieces that the regular expression gives (the tests compare them); it is chosen
+ * only where the file's pattern is that expression, letter by letter. */
 #include <string.h>
 
 #include "internal.h"
 
 enum { OTHER_IS_NOT = MT_UC_SPACE | MT_UC_LETTER | MT_UC_NUMBER };
 
-static inline unsigned class_step(const char *s, size_t *i) { return mt_unicode_class(mt_unicode_step(s, i)); }
+static inline unsigned class_step(const char *s, size_t *i) {
+  return mt_unicode_class(mt_unicode_step(s, i));
+}
 
-static inline bool is_newline(char c) { return c == '\r' || c == '\n'; }
+static inline bool is_newline(char c) {
+  return c == '\r' || c == '\n';
+}
 
 /* End of the longest run from i of characters that have one of the classes. */
 static inline size_t run_of(const char *s, size_t n, size_t i, unsigned classes) {
@@ -25,8 +29,8 @@ static inline size_t run_of_other(const char *s, size_t n, size_t i) {
   return i;
 }
 
-/* \s+(?!\S)|\s+ where a run of white space begins: all of it at the end of the text; else all but its last character,
- * which goes with what follows, unless it is the only one. */
+/* \s+(?!\S)|\s+ where a run of white space begins: all of it at the end of the text; else all but
+ * its last character, which goes with what follows, unless it is the only one. */
 static size_t spaces(const char *s, size_t n) {
   size_t end = run_of(s, n, 0, MT_UC_SPACE), last = end;
   if (end == n) return end;
@@ -67,7 +71,8 @@ static size_t scan_gpt2(const char *s, size_t n) {
 
 static size_t up_to_three_numbers(const char *s, size_t n, size_t at_most) {
   size_t i = 0;
-  for (size_t next = 0; at_most && i < n && (class_step(s, &next) & MT_UC_NUMBER); at_most--) i = next;
+  for (size_t next = 0; at_most && i < n && (class_step(s, &next) & MT_UC_NUMBER); at_most--)
+    i = next;
   return i;
 }
 
@@ -92,10 +97,15 @@ static inline size_t scan_cl100k(const char *s, size_t n, size_t digits) {
   return symbols_or_spaces(s, n, false);
 }
 
-static size_t scan_llama3(const char *s, size_t n) { return scan_cl100k(s, n, 3); }
-static size_t scan_qwen2(const char *s, size_t n) { return scan_cl100k(s, n, 1); }
+static size_t scan_llama3(const char *s, size_t n) {
+  return scan_cl100k(s, n, 3);
+}
+static size_t scan_qwen2(const char *s, size_t n) {
+  return scan_cl100k(s, n, 1);
+}
 
-/* [upper]*[lower]+ from i on, or 0: the run of upper gives characters back until one is lower too. */
+/* [upper]*[lower]+ from i on, or 0: the run of upper gives characters back until one is lower too.
+ */
 static size_t upper_lower(const char *s, size_t n, size_t i) {
   size_t end = run_of(s, n, i, MT_UC_UPPER), next = end;
   if (end < n && (class_step(s, &next) & MT_UC_LOWER)) return run_of(s, n, next, MT_UC_LOWER);
@@ -126,14 +136,15 @@ static size_t scan_o200k(const char *s, size_t n) {
   return symbols_or_spaces(s, n, true);
 }
 
-#define CL100K(digits)                                                                                      \
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                      \
+#define CL100K(digits)                                                 \
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits \
   "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define O200K                                                                                               \
-  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"               \
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                                          \
-  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"               \
-  "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define O200K                                                                                 \
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" \
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                            \
+  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" \
+  "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| "                                               \
+  "?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 mt_scan_fn *mt_scan_find(const char *pattern, size_t len) {
   const struct {
@@ -144,6 +155,7 @@ mt_scan_fn *mt_scan_find(const char *pattern, size_t len) {
                {CL100K("\\p{N}"), scan_qwen2},
                {O200K, scan_o200k}};
   for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-    if (strlen(known[i].pattern) == len && !memcmp(known[i].pattern, pattern, len)) return known[i].scan;
+    if (strlen(known[i].pattern) == len && !memcmp(known[i].pattern, pattern, len))
+      return known[i].scan;
   return NULL;
 }

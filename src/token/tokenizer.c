@@ -61,7 +61,9 @@ void mt_tokenizer_free(mt_tokenizer *t) {
   free(t);
 }
 
-size_t mt_tokenizer_vocab(const mt_tokenizer *t) { return t->n_tokens; }
+size_t mt_tokenizer_vocab(const mt_tokenizer *t) {
+  return t->n_tokens;
+}
 
 const char *mt_tokenizer_token(const mt_tokenizer *t, uint32_t id, size_t *len) {
   bool used = id < t->n_tokens && (t->token[id].flags & MT_TOKEN_USED);
@@ -82,15 +84,27 @@ bool mt_tokenizer_is_added(const mt_tokenizer *t, uint32_t id) {
   return id < t->n_tokens && (t->token[id].flags & MT_TOKEN_ADDED);
 }
 
-int64_t mt_tokenizer_bos(const mt_tokenizer *t) { return t->bos; }
-int64_t mt_tokenizer_eos(const mt_tokenizer *t) { return t->eos; }
-int64_t mt_tokenizer_unk(const mt_tokenizer *t) { return t->unk; }
-int64_t mt_tokenizer_pad(const mt_tokenizer *t) { return t->pad; }
+int64_t mt_tokenizer_bos(const mt_tokenizer *t) {
+  return t->bos;
+}
+int64_t mt_tokenizer_eos(const mt_tokenizer *t) {
+  return t->eos;
+}
+int64_t mt_tokenizer_unk(const mt_tokenizer *t) {
+  return t->unk;
+}
+int64_t mt_tokenizer_pad(const mt_tokenizer *t) {
+  return t->pad;
+}
 bool mt_tokenizer_adds_bos(const mt_tokenizer *t) {
   return t->prefix.n && t->bos >= 0 && t->prefix.id[0] == (uint32_t)t->bos;
 }
-bool mt_tokenizer_adds_eos(const mt_tokenizer *t) { return t->suffix.n > 0; }
-bool mt_tokenizer_is_byte_level(const mt_tokenizer *t) { return t->byte_level; }
+bool mt_tokenizer_adds_eos(const mt_tokenizer *t) {
+  return t->suffix.n > 0;
+}
+bool mt_tokenizer_is_byte_level(const mt_tokenizer *t) {
+  return t->byte_level;
+}
 
 size_t mt_tokenizer_stops(const mt_tokenizer *t, const uint32_t **ids) {
   *ids = t->stops.id;
@@ -105,25 +119,29 @@ int mt_token_push_stop(mt_tokenizer *t, int64_t id) {
 }
 
 int mt_token_find_stops(mt_tokenizer *t) {
-  static const char *const known[] = {"<|eot_id|>", "<|eom_id|>", "<|im_end|>",      "<end_of_turn>",
-                                      "<|end|>",    "<|return|>", "<|end_of_text|>", "<|endoftext|>"};
+  static const char *const known[] = {"<|eot_id|>",      "<|eom_id|>",   "<|im_end|>",
+                                      "<end_of_turn>",   "<|end|>",      "<|return|>",
+                                      "<|end_of_text|>", "<|endoftext|>"};
   /* where there is a <|return|>, <|end|> ends a message, not the turn */
   bool harmony = mt_token_lookup(t, "<|return|>", 10, MT_TOKEN_SPECIAL) != MT_TOKEN_NONE;
   int rc = mt_token_push_stop(t, t->eos);
   for (size_t i = 0; i < sizeof known / sizeof known[0] && !rc; i++) {
     uint32_t id = mt_token_lookup(t, known[i], strlen(known[i]), MT_TOKEN_SPECIAL);
-    if (id != MT_TOKEN_NONE && !(harmony && !strcmp(known[i], "<|end|>"))) rc = mt_token_push_stop(t, id);
+    if (id != MT_TOKEN_NONE && !(harmony && !strcmp(known[i], "<|end|>")))
+      rc = mt_token_push_stop(t, id);
   }
   return rc;
 }
 
-int mt_token_put_template(mt_tokenizer *t, const char *name, size_t name_len, const char *s, size_t len) {
+int mt_token_put_template(mt_tokenizer *t, const char *name, size_t name_len, const char *s,
+                          size_t len) {
   mt_named_template *p = mt_realloc(t->templates, t->n_templates + 1, sizeof *p);
   if (!p) return MT_ENOMEM;
   t->templates = p;
   p = &p[t->n_templates++];
   *p = (mt_named_template){0};
-  return mt_buf_append(&p->name, name, name_len) || mt_buf_append(&p->text, s, len) ? MT_ENOMEM : MT_OK;
+  return mt_buf_append(&p->name, name, name_len) || mt_buf_append(&p->text, s, len) ? MT_ENOMEM
+                                                                                    : MT_OK;
 }
 
 const char *mt_tokenizer_template(const mt_tokenizer *t, const char *name, size_t *len) {

@@ -33,7 +33,8 @@ static int grow_text(mt_tokenizer *t) {
   t->by_text = fresh;
   t->cap_text = cap;
   for (size_t i = 0; i < old_cap; i++)
-    if (old[i]) fresh[text_slot(t, mt_token_spelling(t, old[i] - 1), t->token[old[i] - 1].len)] = old[i];
+    if (old[i])
+      fresh[text_slot(t, mt_token_spelling(t, old[i] - 1), t->token[old[i] - 1].len)] = old[i];
   free(old);
   return MT_OK;
 }
@@ -54,19 +55,22 @@ static int grow_ids(mt_tokenizer *t, size_t need) {
   return MT_OK;
 }
 
-int mt_token_put(mt_tokenizer *t, uint64_t id, const char *s, size_t len, unsigned flags, mt_err *e) {
+int mt_token_put(mt_tokenizer *t, uint64_t id, const char *s, size_t len, unsigned flags,
+                 mt_err *e) {
   if (id >= MT_TOKEN_MAX_ID)
-    return mt_err_set(e, MT_ERANGE, "%s: token id %llu is above %d", t->name.data, (unsigned long long)id,
-                      MT_TOKEN_MAX_ID - 1);
+    return mt_err_set(e, MT_ERANGE, "%s: token id %llu is above %d", t->name.data,
+                      (unsigned long long)id, MT_TOKEN_MAX_ID - 1);
   if (!mt_utf8_valid(s, len, NULL))
-    return mt_err_set(e, MT_EFORMAT, "%s: token %llu is not UTF-8", t->name.data, (unsigned long long)id);
+    return mt_err_set(e, MT_EFORMAT, "%s: token %llu is not UTF-8", t->name.data,
+                      (unsigned long long)id);
   if (grow_text(t) || grow_ids(t, (size_t)id + 1)) goto no_memory;
   mt_token_entry *k = &t->token[id];
   size_t slot = text_slot(t, s, len);
   uint32_t holder = t->by_text[slot];
   if ((holder && holder - 1 != id) || ((k->flags & MT_TOKEN_USED) && holder != id + 1))
-    return mt_err_set(e, MT_EFORMAT, "%s: token %llu \"%.*s\" comes twice, with another id or spelling", t->name.data,
-                      (unsigned long long)id, (int)(len < 80 ? len : 80), s);
+    return mt_err_set(e, MT_EFORMAT,
+                      "%s: token %llu \"%.*s\" comes twice, with another id or spelling",
+                      t->name.data, (unsigned long long)id, (int)(len < 80 ? len : 80), s);
   k->flags |= flags | MT_TOKEN_USED;
   if (holder) return MT_OK;
   if (t->spellings.len + len > UINT32_MAX)
@@ -106,7 +110,8 @@ int mt_token_put_pair(mt_tokenizer *t, uint32_t left, uint32_t right, uint32_t r
   return MT_OK;
 }
 
-/* The byte-level alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 on, in order. */
+/* The byte-level alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 on,
+ * in order. */
 static bool stands_for_itself(unsigned b) {
   return (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
 }
@@ -165,7 +170,8 @@ static void fill_symbols(mt_tokenizer *t) {
     }
     bool want = t->byte_level || t->byte_fallback;
     t->byte_id[b] = want ? mt_token_lookup(t, s, n, MT_TOKEN_MODEL | MT_TOKEN_BYTE) : MT_TOKEN_NONE;
-    if (!t->byte_level && t->byte_id[b] != MT_TOKEN_NONE) t->token[t->byte_id[b]].flags |= MT_TOKEN_BYTE;
+    if (!t->byte_level && t->byte_id[b] != MT_TOKEN_NONE)
+      t->token[t->byte_id[b]].flags |= MT_TOKEN_BYTE;
   }
   for (unsigned c = 0; c < 128; c++) {
     char s = (char)c;
@@ -173,12 +179,11 @@ static void fill_symbols(mt_tokenizer *t) {
   }
 }
 
-/* Normalized added tokens are looked for in the normalized text, by their own normalized spelling. */
+/* Normalized added tokens are looked for in the normalized text, by their own normalized spelling.
+ */
 static int fill_tries(mt_tokenizer *t, mt_err *e) {
   mt_encoder x = {.t = t, .err = e, .has_newer = true};
   int rc = MT_OK;
-  x.scratch = mt_regex_scratch_new();
-  if (!x.scratch) rc = mt_err_set(e, MT_ENOMEM, "%s: no memory", t->name.data);
   for (size_t i = 0; i < t->n_added && !rc; i++) {
     const mt_token_entry *k = &t->token[t->added[i].id];
     const char *s = t->spellings.data + k->offset;

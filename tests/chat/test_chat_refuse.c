@@ -51,9 +51,10 @@ static void test_unsupported(void) {
        "x.jinja:1: filter 'tojson': the argument 'default' is not"},
       {"{{ x | upper(1) }}", MT_EUNSUPPORTED,
        "x.jinja:1: filter 'upper' takes not more than 0 arguments"},
-      {"{{ x | replace('a') }}", MT_EINVAL, "x.jinja:1: filter 'replace' needs the argument 'new'"},
-      {"{{ range() }}", MT_EINVAL, "x.jinja:1: function 'range' needs the argument 'start'"},
-      {"{{ x is divisibleby }}", MT_EINVAL,
+      {"{{ x | replace('a') }}", MT_EFORMAT,
+       "x.jinja:1: filter 'replace' needs the argument 'new'"},
+      {"{{ range() }}", MT_EFORMAT, "x.jinja:1: function 'range' needs the argument 'start'"},
+      {"{{ x is divisibleby }}", MT_EFORMAT,
        "x.jinja:1: test 'divisibleby' needs the argument 'num'"},
       {"{{ '\\N{BULLET}' }}", MT_EUNSUPPORTED, "x.jinja:1: the escape \\N"},
   };

@@ -73,7 +73,7 @@ static int do_json(const char *file, char *path) {
 /* ---- model ------------------------------------------------------------------------------------------------------- */
 
 typedef struct tensor {
-  char name[800];
+  char name[64];
   size_t rows, cols; /* cols 0: a vector */
 } tensor;
 
@@ -91,7 +91,7 @@ static size_t list_tensors(tensor *t, size_t layers, size_t hidden, size_t q, si
                           {"mlp.down_proj.weight", hidden, ffn}};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
       t[n] = own[i];
-      snprintf(t[n].name, sizeof t[n].name, "model.layers.%zu.%s", l, own[i].name);
+      snprintf(t[n].name, sizeof t[n].name, "model.layers.%u.%.40s", (unsigned)l, own[i].name);
       n++;
     }
   }

@@ -39,6 +39,13 @@ extract() {
     END { exit inside }' "$@"
 }
 
+# One passed check if what runs finds no fault.
+as_one() {
+  local before=$failed
+  "$@"
+  [ "$failed" -ne "$before" ] || pass
+}
+
 run_block() {
   local where log=$scratch/log work=$scratch/work entry status seconds=$SECONDS
   where=$(sed -n '1s/^# //p' "$1")
@@ -68,7 +75,7 @@ check_options() {
     text=${text#*mutirao "$command"}
     text=${text%%\`*} # what follows a code span is prose
     for option in $(grep -oE -- '(^| )--?[a-z][a-z-]*' <<<"${text%%|*}"); do
-      if grep -qE -- "(^|[ ,])$option([ ,=]|\$)" <<<"$help"; then pass; else fail "$file:$line: $command has no $option"; fi
+      grep -qE -- "(^|[ ,])$option([ ,=]|\$)" <<<"$help" || fail "$file:$line: $command has no $option"
     done
   done < <(grep -HnoE 'mutirao (generate|chat|score|logits|tokenize|inspect|bench|trace) .*' "${files[@]}" \
     CONTRIBUTING.md configs/* deploy/* 2>/dev/null)
@@ -81,16 +88,16 @@ check_links() {
     target=${target%)}
     target=${target%%#*}
     case $target in '' | http*://*) continue ;; esac
-    if [ -e "$(dirname "$file")/$target" ]; then pass; else fail "$file: link to $target, which is not there"; fi
+    [ -e "$(dirname "$file")/$target" ] || fail "$file: link to $target, which is not there"
   done < <(grep -HoE '\]\([^) ]+\)' "${files[@]}")
 }
 
 extract "${files[@]}" || fail "a block marked for running is not closed"
-check_links
+as_one check_links
 if [ ! -x "$build/bin/mutirao" ]; then
   fail "$build/bin/mutirao is not there; build first"
 else
-  check_options
+  as_one check_options
   if [ -d models/mirim ]; then
     for block in "$scratch"/*.block; do [ -e "$block" ] && run_block "$block"; done
   else

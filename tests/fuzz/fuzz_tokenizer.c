@@ -1,32 +1,46 @@
-/* Fuzzes the tokenizer. The first byte chooses: a tokenizer.json as it stands, or a text for one of the built-in
- * tokenizers, which must encode (or refuse bad UTF-8), and whose ids must decode and stream to the same valid text. */
+/* Fuzzes the tokenizer. The first byte chooses: a tokenizer.json as it stands, or a text for one of
+ * the built-in tokenizers, which must encode (or refuse bad UTF-8), and whose ids must decode and
+ * stream to the same valid text. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "mutirao/token.h"
 
-#define VOCAB                                                                                                     \
-  "\"vocab\":{\"<unk>\":0,\"a\":1,\"b\":2,\"ab\":3,\" \":4,\"\\u2581\":5,\"\\u2581a\":6,\"e\":7,\"\\u00e9\":8,"   \
-  "\"ea\":9,\"\\u0120\":10,\"\\u0120a\":11,\"\\u00c3\":12,\"\\u00a9\":13,\"\\u00c3\\u00a9\":14,\"aa\":15,"        \
+#define VOCAB                                                                                    \
+  "\"vocab\":{\"<unk>\":0,\"a\":1,\"b\":2,\"ab\":3,\" "                                          \
+  "\":4,\"\\u2581\":5,\"\\u2581a\":6,\"e\":7,\"\\u00e9\":8,"                                     \
+  "\"ea\":9,\"\\u0120\":10,\"\\u0120a\":11,\"\\u00c3\":12,\"\\u00a9\":13,\"\\u00c3\\u00a9\":14," \
+  "\"aa\":15,"                                                                                   \
   "\"<0xE2>\":16,\"<0x82>\":17}"
-#define MERGES "\"merges\":[\"a b\",\"\\u2581 a\",\"e a\",\"\\u0120 a\",\"\\u00c3 \\u00a9\",\"a a\"]"
-#define ADDED                                                                                                     \
-  "\"added_tokens\":[{\"id\":30,\"content\":\"<s>\",\"special\":true,\"normalized\":false,\"rstrip\":true},"      \
+#define MERGES \
+  "\"merges\":[\"a b\",\"\\u2581 a\",\"e a\",\"\\u0120 a\",\"\\u00c3 \\u00a9\",\"a a\"]"
+#define ADDED                                                                               \
+  "\"added_tokens\":[{\"id\":30,\"content\":\"<s>\",\"special\":true,\"normalized\":false," \
+  "\"rstrip\":true},"                                                                       \
   "{\"id\":31,\"content\":\"aab\",\"special\":false,\"normalized\":true,\"single_word\":true}]"
 
 static const char *const built_in[] = {
-    "{" ADDED ",\"model\":{" VOCAB "," MERGES ",\"unk_token\":\"<unk>\",\"fuse_unk\":true},\"normalizer\":{\"type\":"
-    "\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Prepend\",\"prepend\":\"\xE2\x96\x81\"},{\"type\":"
-    "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"\xE2\x96\x81\"}]},\"decoder\":{\"type\":\"Sequence\","
-    "\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":\" \",\"start\":1,"
+    "{" ADDED ",\"model\":{" VOCAB "," MERGES
+    ",\"unk_token\":\"<unk>\",\"fuse_unk\":true},\"normalizer\":{\"type\":"
+    "\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"},{\"type\":\"Prepend\",\"prepend\":"
+    "\"\xE2\x96\x81\"},{\"type\":"
+    "\"Replace\",\"pattern\":{\"String\":\" "
+    "\"},\"content\":\"\xE2\x96\x81\"}]},\"decoder\":{\"type\":\"Sequence\","
+    "\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},{\"type\":\"Strip\",\"content\":"
+    "\" \",\"start\":1,"
     "\"stop\":0}]}}",
-    "{" ADDED ",\"model\":{" VOCAB "," MERGES "},\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":"
-    "\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]},\"decoder\":{\"type\":"
+    "{" ADDED ",\"model\":{" VOCAB "," MERGES
+    "},\"normalizer\":{\"type\":\"NFC\"},\"pre_tokenizer\":{\"type\":"
+    "\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"ByteLevel\"}]},\"decoder\":{"
+    "\"type\":"
     "\"ByteLevel\"}}",
-    "{" ADDED ",\"model\":{" VOCAB "," MERGES ",\"byte_fallback\":true},\"pre_tokenizer\":{\"type\":\"Sequence\","
-    "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\w+|\\\\s\"},\"behavior\":\"MergedWithNext\"},"
-    "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\"}]},\"decoder\":{\"type\":\"Metaspace\",\"replacement\":"
+    "{" ADDED ",\"model\":{" VOCAB "," MERGES
+    ",\"byte_fallback\":true},\"pre_tokenizer\":{\"type\":\"Sequence\","
+    "\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\w+|\\\\s\"},\"behavior\":"
+    "\"MergedWithNext\"},"
+    "{\"type\":\"Metaspace\",\"replacement\":\"\xE2\x96\x81\"}]},\"decoder\":{\"type\":"
+    "\"Metaspace\",\"replacement\":"
     "\"\xE2\x96\x81\"}}"};
 enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0] };
 
@@ -53,7 +67,8 @@ static void stream_equals(const mt_tokenizer *t, const uint32_t *id, size_t n) {
   for (size_t i = 0; i < n; i++) {
     size_t before = streamed.len;
     must(!mt_stream_push(s, id[i], &streamed, NULL));
-    must(streamed.len == before || mt_utf8_valid(streamed.data + before, streamed.len - before, NULL));
+    must(streamed.len == before ||
+         mt_utf8_valid(streamed.data + before, streamed.len - before, NULL));
   }
   must(!mt_stream_finish(s, &streamed, NULL));
   must(whole.len == streamed.len && (!whole.len || !memcmp(whole.data, streamed.data, whole.len)));
@@ -71,7 +86,8 @@ static void exercise(const mt_tokenizer *t, const char *s, size_t n) {
   must(valid || rc == MT_EFORMAT);
   for (size_t i = 0; i < a.n; i++) must(a.id[i] < mt_tokenizer_vocab(t));
   stream_equals(t, a.id, a.n);
-  if (!mt_text_append(&text, s, n / 2, MT_SPAN_TEMPLATE) && !mt_text_append(&text, s + n / 2, n - n / 2, MT_SPAN_USER))
+  if (!mt_text_append(&text, s, n / 2, MT_SPAN_TEMPLATE) &&
+      !mt_text_append(&text, s + n / 2, n - n / 2, MT_SPAN_USER))
     mt_tokenizer_encode_text(t, &text, MT_ENCODE_ADD_SPECIAL, &b, NULL);
   mt_text_free(&text);
   mt_ids_free(&a);

@@ -106,6 +106,29 @@ static inline void compare_gemm(const mt_kernels *kn, const mt_kernels *ref, rng
       }
 }
 
+/* The largest integer sums that codes and activations can give: a product that saturates or
+ * wraps shows here. */
+static inline void compare_extremes(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  static const uint8_t BYTES[] = {0xff, 0x80, 0x7f, 0x81, 0x00};
+  enum { COLS = 512, N = 6 };
+  static float x[N * COLS];
+  for (size_t t = 0; t < N; t++)
+    for (size_t i = 0; i < COLS; i++) {
+      /* 32639 = 127 · 256 + 127 and 32384 = 127 · 256 − 128: both halves at either end */
+      float v = i % 16 == 0 || t % 3 == 0 ? 1.0f : 32384.0f / 32639.0f;
+      x[t * COLS + i] = t % 2 || (t == 4 && i % 2) ? -v : v;
+    }
+  for (size_t i = 3; i < N_WEIGHT_TYPES; i++)
+    for (size_t b = 0; b < sizeof BYTES; b++) {
+      weight w = {0};
+      weight_new(&w, r, ref, WEIGHT_TYPES[i], 16, COLS, 0, NULL, 0, 8, 8);
+      uniform_file(WEIGHT_TYPES[i], w.file, 16 * w.row_bytes, BYTES[b]);
+      mt_matrix_pack(&w.m, 0, 16, w.file, w.row_bytes, 0);
+      compare_products(kn, ref, &w, x, COLS, N);
+      weight_free(&w);
+    }
+}
+
 /* Numbers of every kind: tiny, huge, exact halves, special. */
 static inline float any_float(rng *r) {
   switch (below(r, 12)) {

@@ -27,15 +27,16 @@ static inline uint16_t f16_of(double exponent, rng *r) {
   return (uint16_t)((unsigned)(below(r, 2) << 15) | (unsigned)e << 10 | (unsigned)below(r, 1024));
 }
 
+static const unsigned char F16_FIELDS[MT_DTYPE_COUNT][2] = {
+    [MT_Q4_1] = {0, 2}, [MT_Q5_1] = {0, 2}, [MT_Q2_K] = {80, 82},   [MT_Q3_K] = {108, 108},
+    [MT_Q4_K] = {0, 2}, [MT_Q5_K] = {0, 2}, [MT_Q6_K] = {208, 208},
+};
+
 /* Random blocks: any codes, f16 fields with exponents in [e_min, e_max] (0: subnormal; 15 is
  * 1.0). */
 static inline void random_file(rng *r, mt_dtype type, uint8_t *w, size_t bytes, int e_min,
                                int e_max) {
   const mt_dtype_info *t = mt_dtype_get(type);
-  static const unsigned char FIELD[MT_DTYPE_COUNT][2] = {
-      [MT_Q4_1] = {0, 2}, [MT_Q5_1] = {0, 2}, [MT_Q2_K] = {80, 82},   [MT_Q3_K] = {108, 108},
-      [MT_Q4_K] = {0, 2}, [MT_Q5_K] = {0, 2}, [MT_Q6_K] = {208, 208},
-  };
   if (type == MT_F32) {
     for (size_t i = 0; i < bytes / 4; i++) {
       float f = normalish(r);
@@ -48,9 +49,17 @@ static inline void random_file(rng *r, mt_dtype type, uint8_t *w, size_t bytes, 
     for (int f = 0; f < 2; f++) {
       uint16_t h = f16_of(e_min + (double)below(r, (size_t)(e_max - e_min + 1)), r);
       if (type == MT_BF16) h = (uint16_t)(0x3f00u + (h & 0x80ffu));
-      memcpy(w + at + FIELD[type][f], &h, 2);
+      memcpy(w + at + F16_FIELDS[type][f], &h, 2);
     }
   }
+}
+
+/* Quantized blocks whose other bytes are all `byte`, with scales of 1. */
+static inline void uniform_file(mt_dtype type, uint8_t *w, size_t bytes, uint8_t byte) {
+  const uint16_t one = 0x3c00;
+  memset(w, byte, bytes);
+  for (size_t at = 0; at < bytes; at += mt_dtype_get(type)->block_bytes)
+    for (int f = 0; f < 2; f++) memcpy(w + at + F16_FIELDS[type][f], &one, 2);
 }
 
 /* A weight in file format and packed. */

@@ -68,6 +68,15 @@ static inline simde__m512i emu_dpbusd_epi32(simde__m512i c, simde__m512i a, simd
   return simde_mm512_loadu_si512(sum);
 }
 
+/* SIMDe subtracts signed numbers, which may overflow. */
+static inline simde__m512i emu_sub_epi64(simde__m512i a, simde__m512i b) {
+  uint64_t x[8], y[8];
+  simde_mm512_storeu_si512(x, a);
+  simde_mm512_storeu_si512(y, b);
+  for (int i = 0; i < 8; i++) x[i] -= y[i];
+  return simde_mm512_loadu_si512(x);
+}
+
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi8_epi32
@@ -76,6 +85,8 @@ static inline simde__m512i emu_dpbusd_epi32(simde__m512i c, simde__m512i a, simd
 #undef _mm512_mask_storeu_ps
 #undef _mm512_madd_epi16 /* the alias in 0.7.4 takes a mask by mistake */
 #undef _mm512_dpbusd_epi32
+#undef _mm512_sub_epi64
+#define _mm512_sub_epi64      emu_sub_epi64
 #define _mm512_madd_epi16     simde_mm512_madd_epi16
 #define _mm512_dpbusd_epi32   emu_dpbusd_epi32
 #define _mm512_cvtph_ps       emu_cvtph_ps

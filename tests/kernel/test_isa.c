@@ -14,6 +14,9 @@ static void each_table(void (*fn)(const mt_kernels *, const mt_kernels *, rng *)
 static void test_gemm(void) {
   each_table(compare_gemm);
 }
+static void test_extremes(void) {
+  each_table(compare_extremes);
+}
 static void test_rows(void) {
   each_table(compare_rows);
 }
@@ -57,6 +60,6 @@ static void test_get(void) {
   CU_ASSERT_FALSE(kn->exact);
 }
 
-MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"rows", test_rows}, {"attention", test_attention},
-             {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
-             {"get", test_get})
+MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"extremes", test_extremes}, {"rows", test_rows},
+             {"attention", test_attention}, {"self-test", test_self_test},
+             {"self-test sees a change", test_self_test_sees}, {"get", test_get})

@@ -1,7 +1,8 @@
-/* The promise, over every architecture and weight type in tests/data (and ../shared/reference where it is there): the
- * bits of the logits are those of tests/data/bits.txt for any number of ranks (one mpirun each), threads, prefill chunk,
- * instruction set, cache type and whatever else is in the batch; they agree with the float32 transformers logits and
- * with a float64 evaluation (tests/data/generators/golden64.py); a token changes no logit before it; greedy text is
+/* The promise, over every architecture and weight type in tests/data (and ../shared/reference where
+ * it is there): the bits of the logits are those of tests/data/bits.txt for any number of ranks
+ * (one mpirun each), threads, prefill chunk, instruction set, cache type and whatever else is in
+ * the batch; they agree with the float32 transformers logits and with a float64 evaluation
+ * (tests/data/generators/golden64.py); a token changes no logit before it; greedy text is
  * transformers'.
  *   --update   (one rank) writes tests/data/bits.txt anew: only when a recipe changed on purpose */
 #include <math.h>
@@ -13,18 +14,18 @@
 enum { MAX_TOKENS = 1312, ROOM_TOKENS = 1024, MAX_MODELS = 64 };
 
 typedef struct fixture {
-  char name[64];      /* in bits.txt */
+  char name[64]; /* in bits.txt */
   char path[400], golden[400], greedy[400], golden64[400];
-  double tolerance;   /* of the spread of the reference logits */
-  unsigned configs;   /* bit i: configs[i] is run */
+  double tolerance; /* of the spread of the reference logits */
+  unsigned configs; /* bit i: configs[i] is run */
 } fixture;
 
 typedef struct config {
   int threads;
-  size_t chunk;       /* 0: all */
+  size_t chunk; /* 0: all */
   const char *isa;
   mt_kv_type kv;
-  bool neighbours;    /* three other sequences in the batch */
+  bool neighbours; /* three other sequences in the batch */
 } config;
 
 static const char *root = ".", *shared_dir;
@@ -33,9 +34,13 @@ static mt_cpu *cpu;
 static bool update;
 static mt_buf updated;
 
-static bool exists(const char *path) { return access(path, R_OK) == 0; }
+static bool exists(const char *path) {
+  return access(path, R_OK) == 0;
+}
 
-/* ---- reference values -------------------------------------------------------------------------------------------------- */
+/* ---- reference values
+ * --------------------------------------------------------------------------------------------------
+ */
 
 typedef struct golden {
   uint32_t ids[MAX_TOKENS];
@@ -97,7 +102,9 @@ static void free_golden(golden *g) {
   free(g->logits64);
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------------------- */
+/* ---- running
+ * ---------------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct run {
   float *logits; /* [n - from][vocab] */
@@ -128,7 +135,9 @@ typedef struct loaded {
 static void load(loaded *l, const fixture *f, const config *c, size_t n) {
   mt_err e = {0};
   size_t room = 4 * (n + MT_KV_BLOCK);
-  mt_model_options o = {.kv_type = c->kv, .kv_tokens = room < ROOM_TOKENS ? ROOM_TOKENS : room, .max_seqs = 4,
+  mt_model_options o = {.kv_type = c->kv,
+                        .kv_tokens = room < ROOM_TOKENS ? ROOM_TOKENS : room,
+                        .max_seqs = 4,
                         .max_rows = c->chunk ? (c->chunk < 4 ? 4 : c->chunk) : 160};
   int rc = mt_kernels_get(c->isa, &o.kernels, &e);
   if (!rc) rc = mt_team_new(&l->team, cpu, c->threads, NULL, true, &e);
@@ -163,15 +172,22 @@ static void finish(loaded *l) {
   CHECK(rc == MT_OK);
 }
 
-/* Logits of ids on rank 0, with neighbours of other lengths and contents, one of them generating, if asked for. */
-static void logits_of(const fixture *f, const golden *g, const config *c, const uint32_t *ids, float *out) {
+/* Logits of ids on rank 0, with neighbours of other lengths and contents, one of them generating,
+ * if asked for. */
+static void logits_of(const fixture *f, const golden *g, const config *c, const uint32_t *ids,
+                      float *out) {
   loaded l = {0};
   load(&l, f, c, g->n);
-  run r = {.logits = out, .vocab = g->vocab, .from = g->from}, other = {.out = malloc(MAX_TOKENS * sizeof(uint32_t))};
+  run r = {.logits = out, .vocab = g->vocab, .from = g->from},
+      other = {.out = malloc(MAX_TOKENS * sizeof(uint32_t))};
   uint32_t backwards[MAX_TOKENS];
   for (size_t i = 0; i < g->n; i++) backwards[i] = g->ids[g->n - 1 - i];
   if (mt_comm_rank(comm) == 0) {
-    mt_request q = {.ids = backwards, .n_ids = g->n / 2 + 1, .max_tokens = 9, .on_token = keep_id, .arg = &other};
+    mt_request q = {.ids = backwards,
+                    .n_ids = g->n / 2 + 1,
+                    .max_tokens = 9,
+                    .on_token = keep_id,
+                    .arg = &other};
     mt_sample_params_init(&q.sample);
     q.sample.temperature = 0;
     if (c->neighbours) submit(&l, &q);
@@ -196,7 +212,9 @@ static void logits_of(const fixture *f, const golden *g, const config *c, const 
   free(other.out);
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------------------------ */
+/* ---- checks
+ * ------------------------------------------------------------------------------------------------------------------
+ */
 
 static double worst_error(const float *a, const float *b, size_t n) {
   double worst = 0;
@@ -207,9 +225,9 @@ static double worst_error(const float *a, const float *b, size_t n) {
   return worst;
 }
 
-/* No more than twice as far from a float64 evaluation as float32 transformers: the worst logit of a whole prompt. Four
- * positions are too few for a worst one (one position in ten errs twice as much as the median, in both programs): there
- * the root of the mean square. */
+/* No more than twice as far from a float64 evaluation as float32 transformers: the worst logit of a
+ * whole prompt. Four positions are too few for a worst one (one position in ten errs twice as much
+ * as the median, in both programs): there the root of the mean square. */
 static void check_against_float64(const fixture *f, const golden *g, const float *got) {
   double ours = 0, theirs = 0;
   for (size_t i = 0; i < g->n_values; i++) {
@@ -223,11 +241,14 @@ static void check_against_float64(const fixture *f, const golden *g, const float
     if (b > theirs) theirs = b;
   }
   double times = g->from ? sqrt(ours / theirs) : ours / theirs;
-  if (!(times <= 2)) fprintf(stderr, "%s: %g times as far from float64 as float32 transformers\n", f->name, times);
+  if (!(times <= 2))
+    fprintf(stderr, "%s: %g times as far from float64 as float32 transformers\n", f->name, times);
   CHECK(times <= 2);
 }
 
-static const char *kv_name(mt_kv_type t) { return t == MT_KV_F32 ? "f32" : t == MT_KV_F16 ? "f16" : "q8"; }
+static const char *kv_name(mt_kv_type t) {
+  return t == MT_KV_F32 ? "f32" : t == MT_KV_F16 ? "f16" : "q8";
+}
 
 static uint64_t known_bits(const char *name, mt_kv_type kv) {
   static mt_buf file;
@@ -247,14 +268,17 @@ static void check_bits(const fixture *f, const config *c, const float *got, size
   }
   uint64_t want = known_bits(f->name, c->kv);
   if (h != want)
-    fprintf(stderr, "%s: other bits: %d ranks, %d threads, chunk %zu, %s, cache %s%s: %016llx, not %016llx\n", f->name,
-            mt_comm_size(comm), c->threads, c->chunk, c->isa, kv_name(c->kv), c->neighbours ? ", neighbours" : "",
-            (unsigned long long)h, (unsigned long long)want);
+    fprintf(
+        stderr,
+        "%s: other bits: %d ranks, %d threads, chunk %zu, %s, cache %s%s: %016llx, not %016llx\n",
+        f->name, mt_comm_size(comm), c->threads, c->chunk, c->isa, kv_name(c->kv),
+        c->neighbours ? ", neighbours" : "", (unsigned long long)h, (unsigned long long)want);
   CHECK(h == want);
 }
 
 /* Changing token j leaves every logit before j as it was, and changes those at j. */
-static void check_causal(const fixture *f, const golden *g, const config *c, const float *base, float *out) {
+static void check_causal(const fixture *f, const golden *g, const config *c, const float *base,
+                         float *out) {
   uint32_t ids[MAX_TOKENS];
   size_t j = g->n / 2;
   memcpy(ids, g->ids, sizeof ids);
@@ -279,7 +303,8 @@ static size_t ids_of(const mt_json *list, uint32_t *out) {
   return mt_json_len(list);
 }
 
-/* transformers' greedy text: of the first ids from greedy.json, of a long prompt from the file of its logits. */
+/* transformers' greedy text: of the first ids from greedy.json, of a long prompt from the file of
+ * its logits. */
 static bool read_greedy(const fixture *f, const golden *g, continuation *k) {
   mt_err e = {0};
   k->n_want = 0;
@@ -296,7 +321,9 @@ static bool read_greedy(const fixture *f, const golden *g, continuation *k) {
     size_t one;
     CHECK(mt_weights_open(&w, f->golden, &e) == MT_OK);
     int64_t *ids = read_tensor(w, "greedy_ids", &k->n_want, &one);
-    if (!ids) k->n_want = 0; /* dynamic rope: transformers changes the frequencies at each step, we do not */
+    if (!ids)
+      k->n_want =
+          0; /* dynamic rope: transformers changes the frequencies at each step, we do not */
     for (size_t i = 0; i < k->n_want; i++) k->want[i] = (uint32_t)ids[i];
     memcpy(k->prompt, g->ids, sizeof g->ids);
     k->n_prompt = g->n;
@@ -314,29 +341,41 @@ static void check_greedy(const fixture *f, const golden *g, const config *c) {
   run r = {.out = out};
   load(&l, f, c, k.n_prompt + k.n_want);
   if (mt_comm_rank(comm) == 0) {
-    mt_request q = {.ids = k.prompt, .n_ids = k.n_prompt, .max_tokens = k.n_want, .on_token = keep_id, .arg = &r};
+    mt_request q = {.ids = k.prompt,
+                    .n_ids = k.n_prompt,
+                    .max_tokens = k.n_want,
+                    .on_token = keep_id,
+                    .arg = &r};
     mt_sample_params_init(&q.sample);
     q.sample.temperature = 0;
     submit(&l, &q);
   }
   finish(&l);
   unload(&l);
-  if (mt_comm_rank(comm) == 0) CHECK(r.n_out == k.n_want && !memcmp(out, k.want, k.n_want * sizeof *out));
+  if (mt_comm_rank(comm) == 0)
+    CHECK(r.n_out == k.n_want && !memcmp(out, k.want, k.n_want * sizeof *out));
 }
 
 /* Pairwise over threads, chunk, instruction set and neighbours; the cache types with the first. */
 static const config configs[] = {
-    {1, 0, "ref", MT_KV_F32, false}, {2, 1, "auto", MT_KV_F32, true},  {3, 7, "auto", MT_KV_F32, false},
-    {1, 32, "auto", MT_KV_F32, true}, {2, 7, "ref", MT_KV_F16, true},  {1, 0, "auto", MT_KV_F16, false},
-    {3, 32, "ref", MT_KV_Q8, false}, {2, 0, "auto", MT_KV_Q8, true},
+    {1, 0, "ref", MT_KV_F32, false},  {2, 1, "auto", MT_KV_F32, true},
+    {3, 7, "auto", MT_KV_F32, false}, {1, 32, "auto", MT_KV_F32, true},
+    {2, 7, "ref", MT_KV_F16, true},   {1, 0, "auto", MT_KV_F16, false},
+    {3, 32, "ref", MT_KV_Q8, false},  {2, 0, "auto", MT_KV_Q8, true},
 };
 enum { N_CONFIGS = sizeof configs / sizeof configs[0] };
 
-/* Which of them are run: all of each architecture and type; of variations of these a few that still hold every value of
- * every column but the single-row chunk; of prompts over several attention segments the cheap ones. */
-enum { ALL = 255, FEW = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 7, LONG = 1 << 0 | 1 << 3 | 1 << 5 | 1 << 6 };
+/* Which of them are run: all of each architecture and type; of variations of these a few that still
+ * hold every value of every column but the single-row chunk; of prompts over several attention
+ * segments the cheap ones. */
+enum {
+  ALL = 255,
+  FEW = 1 << 0 | 1 << 3 | 1 << 4 | 1 << 7,
+  LONG = 1 << 0 | 1 << 3 | 1 << 5 | 1 << 6
+};
 
-/* Every other instruction set that this CPU has, on the first rank count only: "auto" is the best of them. */
+/* Every other instruction set that this CPU has, on the first rank count only: "auto" is the best
+ * of them. */
 static void check_other_isas(const fixture *f, const golden *g, float *out) {
   const char *const *names = mt_kernels_names();
   for (size_t i = 1; names[0] && names[i]; i++) {
@@ -381,20 +420,25 @@ static void check_model(const fixture *f) {
   free_golden(&g);
 }
 
-/* ---- the list ---------------------------------------------------------------------------------------------------------------- */
+/* ---- the list
+ * ----------------------------------------------------------------------------------------------------------------
+ */
 
 static fixture list[MAX_MODELS];
 static size_t n_models;
 
-/* The golden file is GOLDEN/golden.safetensors or GOLDEN.golden.safetensors; for LONG GOLDEN/golden_long.safetensors. */
-static void add(const char *name, const char *dir, const char *path, const char *golden_path, double tolerance,
-                unsigned set) {
+/* The golden file is GOLDEN/golden.safetensors or GOLDEN.golden.safetensors; for LONG
+ * GOLDEN/golden_long.safetensors. */
+static void add(const char *name, const char *dir, const char *path, const char *golden_path,
+                double tolerance, unsigned set) {
   fixture *f = &list[n_models];
   const char *base = strrchr(golden_path, '/') + 1;
   snprintf(f->name, sizeof f->name, "%s", name);
   snprintf(f->path, sizeof f->path, "%s/%s", dir, path);
-  snprintf(f->golden, sizeof f->golden, "%s/%s/golden%s.safetensors", dir, golden_path, set == LONG ? "_long" : "");
-  if (!exists(f->golden)) snprintf(f->golden, sizeof f->golden, "%s/%s.golden.safetensors", dir, golden_path);
+  snprintf(f->golden, sizeof f->golden, "%s/%s/golden%s.safetensors", dir, golden_path,
+           set == LONG ? "_long" : "");
+  if (!exists(f->golden))
+    snprintf(f->golden, sizeof f->golden, "%s/%s.golden.safetensors", dir, golden_path);
   snprintf(f->greedy, sizeof f->greedy, "%s/%s/greedy.json", dir, golden_path);
   snprintf(f->golden64, sizeof f->golden64, "%s/tests/data/golden64/%s.safetensors", root, base);
   f->tolerance = tolerance;
@@ -412,23 +456,24 @@ static void add_hf(const char *const *names, size_t n, const char *dir, unsigned
 }
 
 static void list_models(const char *dir) {
-  static const char *const dense[] = {"llama-gqa-f32",     "llama-odd-tied-bf16",    "llama31-rope-bf16",
-                                      "mistral-swa8-bf16", "qwen2-bias-tied-bf16",   "qwen3-qknorm-tied-bf16",
-                                      "gemma3-swa8-bf16",  "smollm3-nope-bf16",      "phi3-fused-bf16",
-                                      "llama-sharded-f16", "gemma3-gguf-bf16"};
-  static const char *const few[] = {"llama-linear-bf16", "llama-dynamic-bf16", "llama-yarn-bf16",
-                                    "phi3-longrope-bf16", "phi3-partial-bf16", "llama-bias-bf16",
-                                    "qwen2-window-bf16", "llama-12heads-bf16", "llama-head20-bf16"};
-  static const char *const longer[] = {"llama-gqa-f32",      "mistral-swa8-bf16",  "llama-linear-bf16",
-                                       "llama-dynamic-bf16", "llama-yarn-bf16",    "phi3-longrope-bf16",
-                                       "phi3-partial-bf16",  "qwen2-window-bf16",  "llama-long-bf16",
-                                       "mistral-long-bf16"};
+  static const char *const dense[] = {
+      "llama-gqa-f32",        "llama-odd-tied-bf16",    "llama31-rope-bf16", "mistral-swa8-bf16",
+      "qwen2-bias-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-swa8-bf16",  "smollm3-nope-bf16",
+      "phi3-fused-bf16",      "llama-sharded-f16",      "gemma3-gguf-bf16"};
+  static const char *const few[] = {
+      "llama-linear-bf16",  "llama-dynamic-bf16", "llama-yarn-bf16",
+      "phi3-longrope-bf16", "phi3-partial-bf16",  "llama-bias-bf16",
+      "qwen2-window-bf16",  "llama-12heads-bf16", "llama-head20-bf16"};
+  static const char *const longer[] = {
+      "llama-gqa-f32",   "mistral-swa8-bf16",  "llama-linear-bf16", "llama-dynamic-bf16",
+      "llama-yarn-bf16", "phi3-longrope-bf16", "phi3-partial-bf16", "qwen2-window-bf16",
+      "llama-long-bf16", "mistral-long-bf16"};
   static const char *const types[] = {"F32",  "F16",  "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0",
                                       "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
-  static const char *const arch[] = {"llama-odd-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-gguf-bf16",
-                                     "qwen2-bias-tied-bf16", "smollm3-nope-bf16", "phi3-longrope-bf16",
-                                     "phi3-partial-bf16", "llama-bias-bf16", "llama-yarn-bf16",
-                                     "llama-linear-bf16", "llama31-rope-bf16"};
+  static const char *const arch[] = {
+      "llama-odd-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-gguf-bf16",  "qwen2-bias-tied-bf16",
+      "smollm3-nope-bf16",   "phi3-longrope-bf16",     "phi3-partial-bf16", "llama-bias-bf16",
+      "llama-yarn-bf16",     "llama-linear-bf16",      "llama31-rope-bf16"};
   static const char *const head80[] = {"head80-Q8_0", "head80-Q4_0", "head80-Q4_1"};
   char name[80], path[120], golden_path[120];
   add_hf(dense, sizeof dense / sizeof dense[0], dir, ALL);
@@ -476,7 +521,9 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "%s/tests/data/bits.txt", root);
     FILE *f = fopen(path, "w");
     CHECK(f != NULL);
-    fprintf(f, "# Hash of the logits' bits: model, cache type, FNV-1a 64. By test_mpi_model --update on one rank.\n%s",
+    fprintf(f,
+            "# Hash of the logits' bits: model, cache type, FNV-1a 64. By test_mpi_model --update "
+            "on one rank.\n%s",
             updated.data ? updated.data : "");
     fclose(f);
   }

@@ -1,5 +1,5 @@
-/* GGUF vocabularies: the tokenizers of the vectors, written as GGUF the way converters do, must give the same ids; what
- * we do not know is refused by name; hostile metadata never passes. */
+/* GGUF vocabularies: the tokenizers of the vectors, written as GGUF the way converters do, must
+ * give the same ids; what we do not know is refused by name; hostile metadata never passes. */
 #include "format/gguf_file.h"
 #include "token_test.h"
 
@@ -38,7 +38,8 @@ static void put_tokens(mt_buf *b, const mt_tokenizer *t) {
   for (uint32_t id = 0; id < n; id++) {
     const char *s = mt_tokenizer_token(t, id, &len);
     uint32_t type = !s ? UNUSED : NORMAL;
-    if (mt_tokenizer_is_added(t, id)) type = mt_tokenizer_is_special(t, id) ? CONTROL : USER_DEFINED;
+    if (mt_tokenizer_is_added(t, id))
+      type = mt_tokenizer_is_special(t, id) ? CONTROL : USER_DEFINED;
     if (id == (uint32_t)mt_tokenizer_unk(t) && !mt_tokenizer_is_byte_level(t)) type = UNKNOWN;
     if (s && len == 6 && !memcmp(s, "<0x", 3)) type = BYTE;
     put_u32(b, type);
@@ -62,7 +63,8 @@ static void put_merges(mt_buf *b, const mt_json *merges) {
 }
 
 /* NAME's tokenizer.json as GGUF under the given pre-tokenizer name, against NAME's vectors. */
-static void convert_byte_level(const char *name, const char *json_path, const char *pre, bool adds_bos) {
+static void convert_byte_level(const char *name, const char *json_path, const char *pre,
+                               bool adds_bos) {
   mt_tokenizer *t = NULL, *g;
   mt_json *j = NULL;
   mt_err e = {0};
@@ -99,12 +101,19 @@ static void convert_named(const char *name, const char *pre, bool adds_bos) {
   drop_dir(dir);
 }
 
-static void smollm2(void) { convert_named("smollm2", "smollm", false); }
-static void qwen3(void) { convert_named("qwen3", "qwen2", false); }
-static void llama31(void) { convert_named("llama3_1", "llama-bpe", true); }
+static void smollm2(void) {
+  convert_named("smollm2", "smollm", false);
+}
+static void qwen3(void) {
+  convert_named("qwen3", "qwen2", false);
+}
+static void llama31(void) {
+  convert_named("llama3_1", "llama-bpe", true);
+}
 
 static void from_packages(void) {
-  static const char *const name[] = {"gptoss", "deepseek_v3"}, *const pre[] = {"gpt-4o", "deepseek-v3"};
+  static const char *const name[] = {"gptoss", "deepseek_v3"}, *const pre[] = {"gpt-4o",
+                                                                               "deepseek-v3"};
   const char *dir = getenv("MT_TOKENIZERS_DIR");
   for (size_t i = 0; i < 2; i++) {
     char path[4096];
@@ -116,8 +125,8 @@ static void from_packages(void) {
   }
 }
 
-/* The list of merges was made from the scores of the pieces, best first: so the place where a piece is first made
- * stands for its score. */
+/* The list of merges was made from the scores of the pieces, best first: so the place where a piece
+ * is first made stands for its score. */
 static void put_scores(mt_buf *b, const mt_tokenizer *t, const mt_json *merges) {
   size_t n = mt_tokenizer_vocab(t);
   float *score = calloc(n, sizeof *score);
@@ -170,7 +179,8 @@ static void mistral(void) {
   CU_ASSERT_PTR_NOT_NULL_FATAL(g);
   check_vectors(g, "mistral7b_v1");
   CU_ASSERT(mt_tokenizer_bos(g) == 1 && mt_tokenizer_eos(g) == 2 && mt_tokenizer_unk(g) == 0);
-  CU_ASSERT(mt_tokenizer_adds_bos(g) && !mt_tokenizer_adds_eos(g) && !mt_tokenizer_is_byte_level(g));
+  CU_ASSERT(mt_tokenizer_adds_bos(g) && !mt_tokenizer_adds_eos(g) &&
+            !mt_tokenizer_is_byte_level(g));
   mt_tokenizer_free(g);
   mt_buf_clear(&b);
   put_pieces(&b, t, merges, false); /* without the space that is put first */
@@ -185,9 +195,12 @@ static void mistral(void) {
   mt_buf_free(&b);
 }
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------ */
+/* ---- refusals
+ * ------------------------------------------------------------------------------------------------------
+ */
 
-static void put_small(mt_buf *b, const char *model, const char *pre, const char *merge, uint32_t bos) {
+static void put_small(mt_buf *b, const char *model, const char *pre, const char *merge,
+                      uint32_t bos) {
   static const char *const token[] = {"a", "b", "ab"};
   mt_buf_clear(b);
   put_head(b, 3, 0, 5);

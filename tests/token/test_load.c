@@ -1,5 +1,5 @@
-/* Opening: what is refused, and how it is said; directories; damaged files. The scanners against the regular
- * expressions that they stand for. */
+/* Opening: what is refused, and how it is said; directories; damaged files. The scanners against
+ * the regular expressions that they stand for. */
 #include "token_test.h"
 
 static mt_tokenizer *open_text(const char *json, size_t n, mt_err *e) {
@@ -15,7 +15,8 @@ static mt_tokenizer *open_text(const char *json, size_t n, mt_err *e) {
   return t;
 }
 
-#define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"
+#define MODEL \
+  "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]"
 
 static void refused(const char *json, int code, const char *says) {
   mt_err e;
@@ -37,30 +38,39 @@ static void unsupported(void) {
       {"{" MODEL ",\"continuing_subword_prefix\":\"##\"}}", "continuing_subword_prefix"},
       {"{" MODEL ",\"dropout\":0.1}}", "dropout"},
       {"{" MODEL "},\"normalizer\":{\"type\":\"Precompiled\"}}", "Precompiled"},
-      {"{" MODEL "},\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"}]}}", "Nmt"},
+      {"{" MODEL "},\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"}]}}",
+       "Nmt"},
       {"{" MODEL "},\"normalizer\":{}}", "no type"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", "UnicodeScripts"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}}", "BertPreTokenizer"},
-      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},{\"type\":"
+      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
+                 "\"ByteLevel\"},{\"type\":"
        "\"Digits\"}]}}",
        "Digits after ByteLevel"},
-      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}}",
+      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
+                 "\"behavior\":\"Isolated\"}}",
        "pattern ("},
-      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":"
+      {"{" MODEL
+       "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":"
        "\"Isolated\"}}",
        "&&"},
-      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{N}{1,3}+\"},\"behavior\":"
+      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{N}{1,3}+"
+                 "\"},\"behavior\":"
        "\"Isolated\"}}",
        "{n,m}"},
-      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},\"behavior\":\"Sideways\"}}",
+      {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},"
+                 "\"behavior\":\"Sideways\"}}",
        "Sideways"},
       {"{" MODEL "},\"post_processor\":{\"type\":\"Odd\"}}", "Odd"},
-      {"{" MODEL "},\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}}", "sequence"},
+      {"{" MODEL "},\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}}",
+       "sequence"},
       {"{" MODEL "},\"decoder\":{\"type\":\"CTC\"}}", "CTC"},
-      {"{" MODEL "},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}}",
+      {"{" MODEL "},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
+                 "\"ByteFallback\"}]}}",
        "ByteFallback"},
   };
-  for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) refused(c[i].json, MT_EUNSUPPORTED, c[i].says);
+  for (size_t i = 0; i < sizeof c / sizeof c[0]; i++)
+    refused(c[i].json, MT_EUNSUPPORTED, c[i].says);
 }
 
 static void malformed(void) {
@@ -76,18 +86,24 @@ static void malformed(void) {
       {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":-1},\"merges\":[]}}", "\"a\""},
       {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":\"b\"},\"merges\":[]}}", "\"a\""},
       {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":0},\"merges\":[]}}", "comes twice"},
-      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0"},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}",
+       "merge 0"},
       {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}", "merge 0"},
       {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\"]]}}", "merge 0"},
-      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"?\"}}", "\"?\""},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"?\"}}",
+       "\"?\""},
       {"{" MODEL "},\"added_tokens\":7}", "added_tokens"},
       {"{" MODEL "},\"added_tokens\":[{\"content\":\"x\"}]}", "added token 0"},
       {"{" MODEL "},\"added_tokens\":[{\"content\":\"x\",\"id\":1}]}", "comes twice"},
-      {"{" MODEL "},\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"x\",9],\"sep\":[\"y\",1]}}", "cls"},
+      {"{" MODEL
+       "},\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"x\",9],\"sep\":[\"y\",1]}}",
+       "cls"},
   };
   for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) refused(c[i].json, MT_EFORMAT, c[i].says);
-  refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999},\"merges\":[]}}", MT_ERANGE, "99999999999");
-  refused("{" MODEL "},\"added_tokens\":[{\"content\":\"x\",\"id\":99999999}]}", MT_ERANGE, "99999999");
+  refused("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":99999999999},\"merges\":[]}}", MT_ERANGE,
+          "99999999999");
+  refused("{" MODEL "},\"added_tokens\":[{\"content\":\"x\",\"id\":99999999}]}", MT_ERANGE,
+          "99999999");
 }
 
 /* A real file cut off anywhere, and with single bytes changed: refused or opened, never worse. */
@@ -128,10 +144,12 @@ static void directories(void) {
   mt_tokenizer *t = NULL;
   mt_err e = {0};
   CU_ASSERT_FATAL(unpack_dir("tiny512", dir, sizeof dir));
-  write_file(dir, "tokenizer_config.json",
-             "{\"bos_token\":{\"content\":\"<|im_start|>\",\"special\":true},\"eos_token\":\"<|im_end|>\","
-             "\"pad_token\":null,\"model_max_length\":1000000000000000019884624838656,"
-             "\"chat_template\":[{\"name\":\"default\",\"template\":\"A\"},{\"name\":\"tool_use\",\"template\":\"BB\"}]}");
+  write_file(
+      dir, "tokenizer_config.json",
+      "{\"bos_token\":{\"content\":\"<|im_start|>\",\"special\":true},\"eos_token\":\"<|im_end|>\","
+      "\"pad_token\":null,\"model_max_length\":1000000000000000019884624838656,"
+      "\"chat_template\":[{\"name\":\"default\",\"template\":\"A\"},{\"name\":\"tool_use\","
+      "\"template\":\"BB\"}]}");
   CU_ASSERT_EQUAL_FATAL(mt_tokenizer_open(&t, dir, &e), MT_OK);
   size_t len;
   CU_ASSERT(mt_tokenizer_bos(t) == 1 && mt_tokenizer_eos(t) == 2 && mt_tokenizer_pad(t) == -1);
@@ -150,18 +168,24 @@ static void directories(void) {
   CU_ASSERT_EQUAL(mt_tokenizer_open(&t, dir, &e), MT_EIO); /* gone */
 }
 
-/* ---- scanners --------------------------------------------------------------------------------------------------- */
+/* ---- scanners
+ * ---------------------------------------------------------------------------------------------------
+ */
 
 static mt_tokenizer *with_pattern(const char *pattern, bool group) {
   mt_buf b = {0};
   mt_err e;
-  mt_buf_puts(&b, "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"behavior\":"
-                  "\"Isolated\",\"invert\":false,\"pattern\":{\"Regex\":");
+  mt_buf_puts(&b,
+              "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
+              "\"behavior\":"
+              "\"Isolated\",\"invert\":false,\"pattern\":{\"Regex\":");
   mt_buf text = {0};
   mt_buf_printf(&text, group ? "(?:%s)" : "%s", pattern);
   mt_json *s = mt_json_new_string(text.data, text.len);
   mt_json_write(s, 0, &b);
-  mt_buf_puts(&b, "}},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}," MODEL "}}");
+  mt_buf_puts(&b,
+              "}},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}]}," MODEL
+              "}}");
   mt_tokenizer *t = open_text(b.data, b.len, &e);
   if (!t) printf("%s\n", e.msg);
   mt_json_free(s);
@@ -180,26 +204,31 @@ static void note_piece(void *arg, const mt_explain_event *ev) {
 /* Characters of every class, among them all that the patterns name, in random order. */
 static void random_text(unsigned long long seed, uint32_t round, mt_buf *out) {
   static const char *const part[] = {
-      " ",  " ",  "  ", "\n", "\r",  "\t", "'",  "s",      "S",  "ſ",  "t",  "re", "VE",     "m",      "Ll", "d",  "a",
-      "B",  "é",  "É",  "ǅ",  "ʰ",   "中", "あ", "\u0301", "\u0903", "1", "٣", "Ⅷ", "²",      "12345",  "/",  "!",  "_",
-      "¿",  "€",  "😊", "\u200d", "\u00a0", "\u3000", "\u2028", "\u180e", "\xC2\x85", "ÀÉ", "don't", "I'LL", "x", "Z", "-"};
+      " ",      " ",      "  ",       "\n", "\r",     "\t",     "'", "s",      "S",      "ſ",
+      "t",      "re",     "VE",       "m",  "Ll",     "d",      "a", "B",      "é",      "É",
+      "ǅ",      "ʰ",      "中",       "あ", "\u0301", "\u0903", "1", "٣",      "Ⅷ",      "²",
+      "12345",  "/",      "!",        "_",  "¿",      "€",      "😊", "\u200d", "\u00a0", "\u3000",
+      "\u2028", "\u180e", "\xC2\x85", "ÀÉ", "don't",  "I'LL",   "x", "Z",      "-"};
   size_t n = 1 + (size_t)(mt_uniform(seed, round, 0, 0) * 24);
   mt_buf_clear(out);
   for (size_t i = 0; i < n; i++)
-    mt_buf_puts(out, part[(size_t)(mt_uniform(seed, round, i + 1, 0) * (double)(sizeof part / sizeof part[0]))]);
+    mt_buf_puts(
+        out,
+        part[(size_t)(mt_uniform(seed, round, i + 1, 0) * (double)(sizeof part / sizeof part[0]))]);
 }
 
 #define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define REST "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define REST    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
 static void scanners(void) {
   static const char *const pattern[] = {
       "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
       ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" REST,
       ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" REST,
-      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+" ENDINGS
-      "?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" ENDINGS
-      "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" REST};
+      "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+      "+" ENDINGS
+      "?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+      "*" ENDINGS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" REST};
   unsigned long long seed = mt_test_seed();
   mt_buf text = {0}, a = {0}, b = {0};
   for (size_t k = 0; k < 4; k++) {
@@ -212,7 +241,8 @@ static void scanners(void) {
       mt_buf_clear(&b);
       mt_tokenizer_explain(scan, text.data, text.len, 0, note_piece, &a, NULL);
       mt_tokenizer_explain(regex, text.data, text.len, 0, note_piece, &b, NULL);
-      if (strcmp(a.data, b.data) && !bad++) printf("pattern %zu: text %u: %s | %s\n", k, i, a.data, b.data);
+      if (strcmp(a.data, b.data) && !bad++)
+        printf("pattern %zu: text %u: %s | %s\n", k, i, a.data, b.data);
     }
     CU_ASSERT_EQUAL(bad, 0);
     mt_tokenizer_free(scan);
@@ -237,5 +267,6 @@ static void endless_pattern(void) {
   mt_tokenizer_free(t);
 }
 
-MT_TEST_MAIN("token load", {"unsupported", unsupported}, {"malformed", malformed}, {"damaged", damaged},
-             {"directories", directories}, {"scanners", scanners}, {"endless pattern", endless_pattern})
+MT_TEST_MAIN("token load", {"unsupported", unsupported}, {"malformed", malformed},
+             {"damaged", damaged}, {"directories", directories}, {"scanners", scanners},
+             {"endless pattern", endless_pattern})

@@ -1,12 +1,14 @@
-/* Small tokenizers, one for each feature of tokenizer.json, against what the Hugging Face tokenizers library makes of
- * them (tests/data/tokenizers/small.json, from tests/data/generators/generate_small_tokenizers.py). */
+/* Small tokenizers, one for each feature of tokenizer.json, against what the Hugging Face
+ * tokenizers library makes of them (tests/data/tokenizers/small.json, from
+ * tests/data/generators/generate_small_tokenizers.py). */
 #include "token_test.h"
 
 /* The file holds each model once; a tokenizer names it and gives the options that differ. */
 static mt_tokenizer *assemble(const mt_json *models, const mt_json *row) {
   const mt_json *spec = mt_json_get(row, "spec"), *options = mt_json_get(row, "options");
   mt_json *all = mt_json_copy(spec);
-  mt_json *model = mt_json_copy(mt_json_get(models, mt_json_string(mt_json_get(spec, "model"), NULL)));
+  mt_json *model =
+      mt_json_copy(mt_json_get(models, mt_json_string(mt_json_get(spec, "model"), NULL)));
   for (const mt_json_member *m = mt_json_first(options); m; m = mt_json_next(options, m))
     mt_json_set(model, mt_json_member_key(m), mt_json_copy(mt_json_member_value(m)));
   mt_json_set(all, "model", model);

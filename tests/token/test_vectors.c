@@ -1,4 +1,5 @@
-/* Ids and decoded text against the vectors that the Hugging Face tokenizers library gave, case by case. */
+/* Ids and decoded text against the vectors that the Hugging Face tokenizers library gave, case by
+ * case. */
 #include "token_test.h"
 
 static void check_named(const char *name) {
@@ -7,11 +8,21 @@ static void check_named(const char *name) {
   mt_tokenizer_free(t);
 }
 
-static void smollm2(void) { check_named("smollm2"); }
-static void mistral(void) { check_named("mistral7b_v1"); }
-static void qwen3(void) { check_named("qwen3"); }
-static void tiny512(void) { check_named("tiny512"); }
-static void llama31(void) { check_named("llama3_1"); }
+static void smollm2(void) {
+  check_named("smollm2");
+}
+static void mistral(void) {
+  check_named("mistral7b_v1");
+}
+static void qwen3(void) {
+  check_named("qwen3");
+}
+static void tiny512(void) {
+  check_named("tiny512");
+}
+static void llama31(void) {
+  check_named("llama3_1");
+}
 
 /* Tokenizers whose files we may not carry: MT_TOKENIZERS_DIR/NAME/tokenizer.json. */
 static void from_packages(void) {
@@ -51,9 +62,11 @@ static void tiny_gguf(void) {
   snprintf(path, sizeof path, "%s/gguf/tiny-llama-Q4_0.gguf", reference_dir());
   check_gguf(path, "tiny512");
 }
-static void smollm2_gguf(void) { check_gguf(getenv("MT_SMOLLM2_GGUF"), "smollm2"); }
-/* The GGUF counts <mask> and the unused tokens as special, and spells the added token "▁▁" as two spaces, so that it is
- * not found where a text has two "▁" by themselves. */
+static void smollm2_gguf(void) {
+  check_gguf(getenv("MT_SMOLLM2_GGUF"), "smollm2");
+}
+/* The GGUF counts <mask> and the unused tokens as special, and spells the added token "▁▁" as two
+ * spaces, so that it is not found where a text has two "▁" by themselves. */
 static void gemma3_gguf(void) {
   only_ids = true;
   but_for = "odd-197";
@@ -62,6 +75,7 @@ static void gemma3_gguf(void) {
   but_for = NULL;
 }
 
-MT_TEST_MAIN("token vectors", {"smollm2", smollm2}, {"mistral7b_v1", mistral}, {"qwen3", qwen3}, {"tiny512", tiny512},
-             {"llama3_1", llama31}, {"from packages", from_packages}, {"tiny-llama GGUF", tiny_gguf},
-             {"SmolLM2 GGUF", smollm2_gguf}, {"Gemma 3 GGUF", gemma3_gguf})
+MT_TEST_MAIN("token vectors", {"smollm2", smollm2}, {"mistral7b_v1", mistral}, {"qwen3", qwen3},
+             {"tiny512", tiny512}, {"llama3_1", llama31}, {"from packages", from_packages},
+             {"tiny-llama GGUF", tiny_gguf}, {"SmolLM2 GGUF", smollm2_gguf},
+             {"Gemma 3 GGUF", gemma3_gguf})

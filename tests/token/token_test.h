@@ -1,5 +1,6 @@
-/* What the token tests share: where vectors and tokenizer files are, and opening them. Files under free licences are in
- * tests/data/tokenizers; the others are looked for in the reference data, and their tests say "skipped" without. */
+/* What the token tests share: where vectors and tokenizer files are, and opening them. Files under
+ * free licences are in tests/data/tokenizers; the others are looked for in the reference data, and
+ * their tests say "skipped" without. */
 #ifndef TOKEN_TEST_H
 #define TOKEN_TEST_H
 
@@ -27,7 +28,8 @@ static inline bool find_data(const char *rest, char *path, size_t size) {
   return !access(path, R_OK);
 }
 
-/* Unpacks NAME's tokenizer.json and its config into a fresh directory; the caller removes it with drop_dir. */
+/* Unpacks NAME's tokenizer.json and its config into a fresh directory; the caller removes it with
+ * drop_dir. */
 static inline bool unpack_dir(const char *name, char *dir, size_t size) {
   char rest[256], path[4096], command[9000];
   snprintf(rest, sizeof rest, "files/%s/tokenizer.json.gz", name);
@@ -35,7 +37,8 @@ static inline bool unpack_dir(const char *name, char *dir, size_t size) {
   snprintf(dir, size, "/tmp/mt-token-XXXXXX");
   if (!mkdtemp(dir)) return false;
   path[strlen(path) - strlen("/tokenizer.json.gz")] = 0;
-  snprintf(command, sizeof command, "gzip -dc '%s/tokenizer.json.gz' > '%s/tokenizer.json' && cp '%s'/*_config.json '%s'",
+  snprintf(command, sizeof command,
+           "gzip -dc '%s/tokenizer.json.gz' > '%s/tokenizer.json' && cp '%s'/*_config.json '%s'",
            path, dir, path, dir);
   return system(command) == 0;
 }
@@ -92,7 +95,8 @@ static inline bool equal(const uint32_t *a, size_t n, const mt_ids *b) {
   return n == b->n && (!n || !memcmp(a, b->id, n * sizeof *a));
 }
 
-static inline bool encodes(const mt_tokenizer *t, const char *s, size_t n, int flags, const mt_json *want) {
+static inline bool encodes(const mt_tokenizer *t, const char *s, size_t n, int flags,
+                           const mt_json *want) {
   mt_ids got = encode_flags(t, s, n, flags), w = ids_of(want);
   bool ok = equal(got.id, got.n, &w);
   mt_ids_free(&got);
@@ -100,8 +104,10 @@ static inline bool encodes(const mt_tokenizer *t, const char *s, size_t n, int f
   return ok;
 }
 
-/* Without "ids_special" they are the plain ids; long cases give only what stands before and behind the plain ids. */
-static inline bool encodes_special(const mt_tokenizer *t, const char *s, size_t n, const mt_json *c) {
+/* Without "ids_special" they are the plain ids; long cases give only what stands before and behind
+ * the plain ids. */
+static inline bool encodes_special(const mt_tokenizer *t, const char *s, size_t n,
+                                   const mt_json *c) {
   const mt_json *whole = mt_json_get(c, "ids_special");
   if (!whole && !mt_json_get(c, "ids_special_prefix")) whole = mt_json_get(c, "ids");
   if (whole) return encodes(t, s, n, MT_ENCODE_PARSE_SPECIAL | MT_ENCODE_ADD_SPECIAL, whole);
@@ -118,14 +124,18 @@ static inline bool encodes_special(const mt_tokenizer *t, const char *s, size_t 
   return ok;
 }
 
-static inline bool decodes(const mt_tokenizer *t, const mt_ids *ids, size_t n, bool skip, const char *want, size_t len) {
+static inline bool decodes(const mt_tokenizer *t, const mt_ids *ids, size_t n, bool skip,
+                           const char *want, size_t len) {
   mt_buf whole = {0}, piece = {0}, streamed = {0};
   mt_stream *s = NULL;
-  bool ok = !mt_tokenizer_decode(t, ids->id, n, skip, &whole, NULL) && !mt_stream_new(&s, t, skip, NULL);
+  bool ok =
+      !mt_tokenizer_decode(t, ids->id, n, skip, &whole, NULL) && !mt_stream_new(&s, t, skip, NULL);
   for (size_t i = 0; ok && i <= n; i++) { /* the last round finishes */
     mt_buf_clear(&piece);
     ok = i < n ? !mt_stream_push(s, ids->id[i], &piece, NULL) : !mt_stream_finish(s, &piece, NULL);
-    if (ok && piece.len) ok = mt_utf8_valid(piece.data, piece.len, NULL) && !mt_buf_append(&streamed, piece.data, piece.len);
+    if (ok && piece.len)
+      ok = mt_utf8_valid(piece.data, piece.len, NULL) &&
+           !mt_buf_append(&streamed, piece.data, piece.len);
   }
   ok = ok && whole.len == len && (!len || !memcmp(whole.data, want, len));
   ok = ok && streamed.len == len && (!len || !memcmp(streamed.data, want, len));
@@ -136,8 +146,8 @@ static inline bool decodes(const mt_tokenizer *t, const mt_ids *ids, size_t n, b
   return ok;
 }
 
-/* Set where a file counts other tokens as special than the vectors' tokenizer does: only plain ids and their text are
- * compared then. */
+/* Set where a file counts other tokens as special than the vectors' tokenizer does: only plain ids
+ * and their text are compared then. */
 static bool only_ids;
 static const char *but_for; /* id of a case that cannot hold then */
 
@@ -145,21 +155,24 @@ static inline bool check_case(const mt_tokenizer *t, const mt_json *c) {
   size_t n, len;
   const char *s = mt_json_string(mt_json_get(c, "text"), &n);
   mt_ids ids = ids_of(mt_json_get(c, "ids"));
-  const mt_json *prefixes = mt_json_get(c, "decoded_prefixes"), *plain = mt_json_get(c, "ids_noparse");
+  const mt_json *prefixes = mt_json_get(c, "decoded_prefixes"),
+                *plain = mt_json_get(c, "ids_noparse");
   bool ok = true;
   if (s) {
     ok = encodes(t, s, n, MT_ENCODE_PARSE_SPECIAL, mt_json_get(c, "ids"));
     ok = ok && (only_ids || encodes(t, s, n, 0, plain ? plain : mt_json_get(c, "ids")));
     if (!prefixes) ok = ok && encodes_special(t, s, n, c);
   }
-  bool no_text = mt_json_get(c, "decoded") && !mt_json_is(mt_json_get(c, "decoded"), MT_JSON_STRING);
+  bool no_text =
+      mt_json_get(c, "decoded") && !mt_json_is(mt_json_get(c, "decoded"), MT_JSON_STRING);
   const char *d = mt_json_string(mt_json_get(c, "decoded"), &len);
   if (no_text) goto out;
   if (!d && s) d = s, len = n;
   if (d) ok = ok && decodes(t, &ids, ids.n, false, d, len);
   size_t skip_len = len;
   const char *skip = mt_json_string(mt_json_get(c, "decoded_skip"), &skip_len);
-  if (!prefixes && !only_ids) ok = ok && decodes(t, &ids, ids.n, true, skip ? skip : d, skip ? skip_len : len);
+  if (!prefixes && !only_ids)
+    ok = ok && decodes(t, &ids, ids.n, true, skip ? skip : d, skip ? skip_len : len);
   for (size_t k = 0; k < mt_json_len(prefixes); k++) {
     d = mt_json_string(mt_json_at(prefixes, k), &len);
     ok = ok && decodes(t, &ids, k, false, d, len);

@@ -28,14 +28,4 @@ for length in 1 32 64 128 192 256 384 512; do
   echo "$length,$((8 + length - 1)),$((8 * length + length * (length - 1) / 2)),$with,$without" | tee -a $out.csv
 done
 command -v gnuplot >/dev/null || exit 0
-gnuplot <<PLOT
-set terminal svg size 640,380 font "sans-serif,13" background "white"
-set output "$out.svg"
-set datafile separator ","
-set key top left
-set grid
-set xlabel "output tokens"
-set ylabel "CPU seconds, 1 rank, 1 thread"
-plot "$out.csv" using 1:5 skip 1 with linespoints lw 2 pt 7 ps 0.5 title "--no-kv-cache: everything again for each token", \
-     "$out.csv" using 1:4 skip 1 with linespoints lw 2 pt 7 ps 0.5 title "with the KV cache"
-PLOT
+gnuplot tools/docs/kv_cost.gp

@@ -6,10 +6,11 @@
 
 #include "../impl.h"
 
-/* Templates: inlined, so that types and counts become constants, and small loops unrolled. The
- * emulation in the tests leaves both out: it would take the compiler minutes. */
-#ifdef MT_KERNEL_SIMDE
-#define MT_INLINE static
+/* Templates: inlined, so that types and counts become constants, and small loops unrolled. With
+ * sanitizers and over the tests' emulation that would take the compiler minutes; the Makefile
+ * then asks for the same code as plain functions. */
+#ifdef MT_KERNEL_COMPACT
+#define MT_INLINE static __attribute__((noinline, unused))
 #define MT_UNROLL
 #else
 #define MT_INLINE static inline __attribute__((always_inline))

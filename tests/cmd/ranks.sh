@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Ranks that are started wrongly, differ, die or lack shared memory; more ranks than cores.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+ids=1,2,3,4,5
+r logits -m "$LLAMA" --ids $ids --out "$T/ref"
+check "reference" ok
+
+# ---- more ranks and threads than cores (D3, D7, D8) ------------------------------------------------------------------------
+m logits -m "$LLAMA" -n 8 -t 2 --ids $ids --out "$T/l"
+check "8 ranks of 2 threads end" ok
+check "with the same bytes: more ranks than KV heads, and than cores" cmp "$T/l" "$T/ref"
+run 60 mpirun --bind-to core --oversubscribe -n 2 "$M" logits -m "$LLAMA" -t 2 --ids $ids --out "$T/l"
+if [ $status -eq 0 ]; then
+  check "ranks that mpirun bound to a core each" cmp "$T/l" "$T/ref"
+else
+  echo "skipped ranks bound by mpirun: it refuses here"
+fi
+
+# ---- ranks that differ (D10) -------------------------------------------------------------------------------------------------
+run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" logits -m $MODELS/llama-odd-tied-bf16 --ids $ids
+check "another model on one rank is refused" is $status 2
+check "the rank is named" says "rank 1 was started with another"
+check "nothing was written" silent
+run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" generate -m "$LLAMA" --ids $ids --max-tokens 4
+check "another command on one rank is refused" is "$status $(grep -c 'rank 1 was started with another' "$T/err")" "2 1"
+run 20 $MPIRUN -n 2 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l" : -n 1 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l" --max-memory 64K
+check "a rank that alone lacks memory ends all" is $status 1
+check "and is named" says "rank 2 on .*needs [0-9.]+ MiB"
+run 30 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids --isa ref --out "$T/l" : -n 1 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l"
+check "kernels of different instruction sets go together" is "$status $(cmp "$T/l" "$T/ref" && echo same)" "0 same"
+
+# ---- started wrongly (D6) ----------------------------------------------------------------------------------------------------
+SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 run 20 "$M" logits -m "$LLAMA" --ids $ids
+check "srun without PMIx is refused" is $status 2
+check "with the hint" says "--mpi=pmix"
+SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=4 run 20 "$M" logits -m "$LLAMA" -n 1 --ids $ids --out "$T/l"
+check "a plain batch script is none of that" is "$status $(cmp "$T/l" "$T/ref" && echo same)" "0 same"
+# Inside another MPI program's rank the launcher starts afresh only as that rank: -n must agree.
+run 20 $MPIRUN -n 2 "$M" logits -m "$LLAMA" -n 2 --ids $ids --out "$T/l"
+check "mpirun -n 2 with -n 2" is "$status $(cmp "$T/l" "$T/ref" && echo same)" "0 same"
+run 20 env PATH=/nonexistent "$M" logits -m "$LLAMA" -n 2 --ids $ids
+check "no mpirun: which package has it" is "$status $(grep -c 'openmpi-bin' "$T/err")" "1 1"
+
+# ---- a rank dies (D1) -----------------------------------------------------------------------------------------------------------
+"$TOOL" model "$T/long" 6 256 4 2 512 512 200000
+$MPIRUN -n 3 "$RANK" generate -m "$T/long" --ids 1,2,3 --ctx 50000 --max-tokens 40000 --ignore-eos --temperature 0 -t 1 \
+  >"$T/out" 2>"$T/err" &
+job=$!
+for i in $(seq 100); do [ "$(wc -c <"$T/out")" -gt 40 ] && break; sleep 0.1; done
+victim=$(pgrep -P $job | tail -n 1)
+check "a job of 3 ranks runs" [ "$(pgrep -P $job | wc -l)" -eq 3 ]
+kill -9 "$victim"
+start=$SECONDS
+( sleep 20; kill -9 $job ) 2>/dev/null &
+guard=$!
+wait $job
+status=$?
+kill $guard 2>/dev/null
+check "all end within seconds" holds "$SECONDS - $start < 10"
+check "with a failure" [ $status -ne 0 ]
+
+# ---- little shared memory ---------------------------------------------------------------------------------------------------------
+for size in 64m 256k; do
+  run 60 unshare -m sh -c "mount -t tmpfs -o size=$size tmpfs /dev/shm && exec '$M' logits -m '$LLAMA' -n 3 --ids $ids --out '$T/l'"
+  if says "unshare|mount:"; then
+    echo "skipped /dev/shm of $size: no right to mount"
+  else
+    check "/dev/shm of $size: works or says what is wrong" holds "$status == 0 || $(grep -c 'shm' "$T/err") > 0"
+    [ $status -ne 0 ] || check "/dev/shm of $size: the same bytes" cmp "$T/l" "$T/ref"
+  fi
+done
+
+# ---- temperature 1 on several ranks: rank 0 samples (D11) ---------------------------------------------------------------------------
+m generate -m "$LLAMA" -n 3 --ids 1,2,3 --max-tokens 40 --temperature 1 --ids-out "$T/sampled"
+check "sampling without a seed does not deadlock" is "$status $(tr ',' '\n' <"$T/sampled" | wc -l)" "0 40"
+finish
