@@ -57,6 +57,16 @@ static double yarn_mscale(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * mt_log64(factor) + 1.0;
 }
 
+/* max_position_embeddings is the length before the stretch for dynamic scaling, and for yarn where
+ * it was switched on afterwards (Qwen 2.5's model card); without this a prompt long enough to need
+ * the scaling would be refused. */
+static void stretch_context(mt_model_config *cfg, mt_rope_params *p) {
+  if (p->kind == MT_ROPE_DYNAMIC) p->original_context = cfg->context;
+  if (p->kind != MT_ROPE_DYNAMIC && p->kind != MT_ROPE_YARN) return;
+  double stretched = p->factor * p->original_context;
+  if (stretched > cfg->context && stretched <= 1u << 30) cfg->context = (uint32_t)stretched;
+}
+
 int mt_config_rope(mt_model_config *cfg, int r, const mt_json *j, const mt_json *params,
                    mt_err *e) {
   mt_rope_params *p = &cfg->rope[r];
@@ -102,7 +112,9 @@ int mt_config_rope(mt_model_config *cfg, int r, const mt_json *j, const mt_json 
     if (!rc && p->original_context > 0 && p->factor == 1)
       p->factor = cfg->context / p->original_context;
   }
-  return rc ? rc : check_rope(p, e);
+  if (!rc) rc = check_rope(p, e);
+  if (!rc) stretch_context(cfg, p);
+  return rc;
 }
 
 /* One row of f32 divisors stored as a tensor. */

@@ -1,18 +1,22 @@
-/* Configurations: both spellings give one model; what is not supported is refused by name; memory adds up. */
+/* Configurations: both spellings give one model; what is not supported is refused by name; memory
+ * adds up. */
 #include "mt_test.h"
 #include "mutirao/model.h"
 
-static const char *const dense[] = {"llama-gqa-f32",     "llama-odd-tied-bf16",    "llama31-rope-bf16",
-                                    "mistral-swa8-bf16", "qwen2-bias-tied-bf16",   "qwen3-qknorm-tied-bf16",
-                                    "gemma3-swa8-bf16",  "smollm3-nope-bf16",      "phi3-fused-bf16",
-                                    "llama-sharded-f16", "gemma3-gguf-bf16"};
+static const char *const dense[] = {
+    "llama-gqa-f32",        "llama-odd-tied-bf16",    "llama31-rope-bf16",  "mistral-swa8-bf16",
+    "qwen2-bias-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-swa8-bf16",   "smollm3-nope-bf16",
+    "phi3-fused-bf16",      "llama-sharded-f16",      "gemma3-gguf-bf16",   "llama-linear-bf16",
+    "llama-dynamic-bf16",   "llama-yarn-bf16",        "phi3-longrope-bf16", "phi3-partial-bf16",
+    "llama-bias-bf16",      "qwen2-window-bf16"};
 enum { N_DENSE = sizeof dense / sizeof dense[0] };
 
 static void model_path(const char *name, char out[512]) {
   snprintf(out, 512, "%s/tests/data/models/%s", mt_test_root(), name);
 }
 
-static int read_config(mt_weights *w, const char *dir, const char *file, mt_model_config *cfg, mt_err *e) {
+static int read_config(mt_weights *w, const char *dir, const char *file, mt_model_config *cfg,
+                       mt_err *e) {
   char path[600];
   snprintf(path, sizeof path, "%s/%s", dir, file);
   mt_buf text = {0};
@@ -27,6 +31,7 @@ static void assert_same(const mt_model_config *a, const mt_model_config *b) {
   CU_ASSERT_STRING_EQUAL(a->family, b->family);
   CU_ASSERT_EQUAL(a->n_layers, b->n_layers);
   CU_ASSERT_EQUAL(a->head_dim, b->head_dim);
+  CU_ASSERT_EQUAL(a->context, b->context);
   CU_ASSERT_EQUAL(a->rotary_dim, b->rotary_dim);
   CU_ASSERT_EQUAL(a->tied, b->tied);
   CU_ASSERT_EQUAL(a->n_ropes, b->n_ropes);
@@ -95,21 +100,25 @@ static void test_refused_by_name(void) {
       {"\"vocab_size\": 320", "\"vocab_size\": 321", MT_EFORMAT, "embed_tokens"},
       {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", MT_EFORMAT, "layers.2"},
       {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", MT_EUNSUPPORTED, "layers.1"},
-      {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 99999999", MT_EFORMAT, "99999999 layers"},
+      {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 99999999", MT_EFORMAT,
+       "99999999 layers"},
       {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 0", MT_EFORMAT, "0 layers"},
       {"\"num_attention_heads\": 8", "\"num_attention_heads\": 7", MT_EFORMAT, ""},
-      {"\"num_attention_heads\": 8", "\"num_attention_heads\": -8", MT_EFORMAT, "num_attention_heads"},
+      {"\"num_attention_heads\": 8", "\"num_attention_heads\": -8", MT_EFORMAT,
+       "num_attention_heads"},
       {"\"hidden_size\"", "\"hidden\"", MT_EFORMAT, "hidden_size"},
-      {"\"rms_norm_eps\"", "\"quantization_config\": {\"bits\": 4}, \"rms_norm_eps\"", MT_EUNSUPPORTED,
-       "quantization_config"},
-      {"\"rms_norm_eps\"", "\"final_logit_softcapping\": 30.0, \"rms_norm_eps\"", MT_EUNSUPPORTED, "softcapping"},
+      {"\"rms_norm_eps\"", "\"quantization_config\": {\"bits\": 4}, \"rms_norm_eps\"",
+       MT_EUNSUPPORTED, "quantization_config"},
+      {"\"rms_norm_eps\"", "\"final_logit_softcapping\": 30.0, \"rms_norm_eps\"", MT_EUNSUPPORTED,
+       "softcapping"},
       {"\"attention_bias\": false", "\"attention_bias\": true", MT_EFORMAT, "bias"},
       {"{", "{ oops", MT_EFORMAT, "config.json:"},
   };
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     mt_err e = {0};
     int rc = read_changed(bad[i].from, bad[i].to, &e);
-    if (rc != bad[i].code || !strstr(e.msg, bad[i].says)) printf("%s -> %s: %d %s\n", bad[i].from, bad[i].to, rc, e.msg);
+    if (rc != bad[i].code || !strstr(e.msg, bad[i].says))
+      printf("%s -> %s: %d %s\n", bad[i].from, bad[i].to, rc, e.msg);
     CU_ASSERT_EQUAL(rc, bad[i].code);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, bad[i].says));
   }
@@ -122,7 +131,8 @@ static void test_rope_types(void) {
                               {"{\"type\": \"linear\", \"factor\": 0.0}", "factor"}};
   for (size_t i = 0; i < 3; i++) {
     char to[200];
-    snprintf(to, sizeof to, "\"rope_scaling\": %s, \"rope_theta\": 10000.0, \"hidden_size\"", scaling[i][0]);
+    snprintf(to, sizeof to, "\"rope_scaling\": %s, \"rope_theta\": 10000.0, \"hidden_size\"",
+             scaling[i][0]);
     CU_ASSERT_NOT_EQUAL(read_changed("\"hidden_size\"", to, &e), MT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, scaling[i][1]));
   }
@@ -138,7 +148,8 @@ static void test_memory_divides(void) {
   mt_weights *w = NULL;
   mt_model_config cfg;
   CU_ASSERT_EQUAL_FATAL(mt_model_open(dir, &w, &cfg, &e), MT_OK);
-  mt_model_options opt = {.kernels = kn, .kv_type = MT_KV_F16, .kv_tokens = 640, .max_seqs = 2, .max_rows = 8};
+  mt_model_options opt = {
+      .kernels = kn, .kv_type = MT_KV_F16, .kv_tokens = 640, .max_seqs = 2, .max_rows = 8};
   mt_model_memory one, part;
   CU_ASSERT_EQUAL(mt_model_predict(&cfg, w, 1, 0, &opt, &one, &e), MT_OK);
   uint64_t sum = 0, most = 0;
