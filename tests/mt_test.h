@@ -1,5 +1,6 @@
-/* What every CUnit program shares: MT_TEST_MAIN lists the tests; each program is its own process, run with a deadline
- * by tests/run. Prints CUnit's summary; exit status 0 only if every assertion held and at least one ran. */
+/* What every CUnit program shares: MT_TEST_MAIN lists the tests; each program is its own process,
+ * run with a deadline by tests/run. Prints CUnit's summary; exit status 0 only if every assertion
+ * held and at least one ran. */
 #ifndef MT_TEST_H
 #define MT_TEST_H
 
@@ -41,10 +42,10 @@ static inline int mt_test_run(const char *suite, const mt_test *tests, size_t n)
   return failed || !asserts ? 1 : 0;
 }
 
-#define MT_TEST_MAIN(suite, ...)                                        \
-  int main(void) {                                                      \
-    const mt_test tests[] = {__VA_ARGS__};                              \
-    return mt_test_run(suite, tests, sizeof tests / sizeof tests[0]);   \
+#define MT_TEST_MAIN(suite, ...)                                      \
+  int main(void) {                                                    \
+    const mt_test tests[] = {__VA_ARGS__};                            \
+    return mt_test_run(suite, tests, sizeof tests / sizeof tests[0]); \
   }
 
 #endif

@@ -16,7 +16,7 @@ enum {
   MT_ATTN_SEGMENT = 512 /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
 };
 
-/* ---- weights --------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------- */
 
 /* A run of K that is quantized together: a weight block of the file cut at unit borders. */
 typedef struct mt_kblock {
@@ -68,7 +68,7 @@ void mt_matrix_row(const mt_matrix *m, size_t row, float *out);
  * `weight`. */
 void mt_dequantize(mt_dtype type, const void *src, size_t n, float *out);
 
-/* ---- activations ----------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------- */
 
 /* Input rows prepared for one block layout: f32 as they are, or for quantized weights 16-bit
  * integers with a scale per block. Recipe: a = max |x| over the block; d = fl(a / 32639); q =
@@ -97,7 +97,7 @@ int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, s
                    mt_err *e);
 void mt_act_free(mt_act *a);
 
-/* ---- attention ------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------- */
 
 typedef enum mt_kv_type { MT_KV_F16, MT_KV_F32, MT_KV_Q8 } mt_kv_type;
 
@@ -114,7 +114,7 @@ typedef struct mt_attn_part {
   float *acc; /* [head_dim] */
 } mt_attn_part;
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 struct mt_kernels {
   const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "openblas" */

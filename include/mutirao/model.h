@@ -103,8 +103,9 @@ typedef struct mt_model_options {
 } mt_model_options;
 
 typedef struct mt_model_memory {
-  uint64_t weights, replicated, kv, buffers, total; /* bytes of one rank; buffers: of a step, or of loading if larger */
-  uint64_t kv_per_token;                            /* bytes of this rank's cache for one token */
+  uint64_t weights, replicated, kv, buffers,
+      total;             /* bytes of one rank; buffers: of a step, or of loading if larger */
+  uint64_t kv_per_token; /* bytes of this rank's cache for one token */
 } mt_model_memory;
 /* What rank `rank` of `n_ranks` will take. Pure arithmetic. */
 int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n_ranks,

@@ -1,5 +1,5 @@
-/* bench: prefill and decode tokens/s, the read bandwidth of the same machine in the same run, the share of time spent in
- * collectives. */
+/* bench: prefill and decode tokens/s, the read bandwidth of the same machine in the same run, the
+ * share of time spent in collectives. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "mutirao/reduce.h"
 #include "session.h"
 
-/* ---- read bandwidth ------------------------------------------------------------------------------------------------------ */
+/* ---- read bandwidth ---------------------------------------------------------------------- */
 
 enum { PASSES = 5 };
 static const size_t BANDWIDTH_MIN_BYTES = 64u << 20, BANDWIDTH_MAX_BYTES = 1u << 30;
@@ -37,13 +37,15 @@ static void read_thread(void *arg, int thread, int n_threads) {
   __atomic_fetch_add(&r->sum, s[0], __ATOMIC_RELAXED);
 }
 
-/* Bytes a second that all ranks together read from memory, over buffers as large as their weights. Collective. */
+/* Bytes a second that all ranks together read from memory, over buffers as large as their weights.
+ * Collective. */
 static int measure_bandwidth(mt_session *s, double *bytes_per_s, mt_err *e) {
   size_t bytes = mt_model_weight_bytes(s->model);
   if (bytes < BANDWIDTH_MIN_BYTES) bytes = BANDWIDTH_MIN_BYTES;
   if (bytes > BANDWIDTH_MAX_BYTES) bytes = BANDWIDTH_MAX_BYTES;
   reader r = {.word = mt_pages_alloc(bytes), .n = bytes / sizeof(uint64_t)};
-  int n = mt_comm_size(s->comm), rc = r.word ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to measure its bandwidth");
+  int n = mt_comm_size(s->comm),
+      rc = r.word ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to measure its bandwidth");
   double best = 0, *all = mt_calloc((size_t)n, sizeof *all);
   size_t *count = mt_calloc(2 * (size_t)n, sizeof *count);
   if (!all || !count) rc = mt_err_set(e, MT_ENOMEM, "no memory to measure its bandwidth");
@@ -69,7 +71,7 @@ static int measure_bandwidth(mt_session *s, double *bytes_per_s, mt_err *e) {
   return rc;
 }
 
-/* ---- tokens a second ------------------------------------------------------------------------------------------------------ */
+/* ---- tokens a second --------------------------------------------------------------------- */
 
 typedef struct timing {
   uint64_t first_ns, last_ns;
@@ -90,10 +92,11 @@ typedef struct samples {
   double collective_share;  /* of rank 0's time in steps, all runs */
 } samples;
 
-static int run_once(mt_session *s, const uint32_t *ids, size_t n_prompt, size_t n_generate, double *prefill,
-                    double *decode, mt_err *e) {
+static int run_once(mt_session *s, const uint32_t *ids, size_t n_prompt, size_t n_generate,
+                    double *prefill, double *decode, mt_err *e) {
   timing t = {0};
-  mt_request r = {.ids = ids, .n_ids = n_prompt, .max_tokens = n_generate + 1, .on_token = on_token, .arg = &t};
+  mt_request r = {
+      .ids = ids, .n_ids = n_prompt, .max_tokens = n_generate + 1, .on_token = on_token, .arg = &t};
   mt_sample_params_init(&r.sample);
   r.sample.temperature = 0;
   uint64_t start = mt_clock_ns();
@@ -128,15 +131,18 @@ static int run_all(mt_session *s, samples *out, uint64_t *weight_bytes, mt_err *
   int rc = ids && st ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for a prompt of %zu tokens", p);
   for (size_t i = 0; !rc && i < p; i++) ids[i] = (uint32_t)(mt_uniform(1, 0, i, 0) * vocab);
   double warm[2], step_ns = 0, collective_ns = 0;
-  if (!rc) rc = run_once(s, ids, p, g < 4 ? g : 4, &warm[0], &warm[1], e); /* warms caches, not counted */
+  if (!rc)
+    rc = run_once(s, ids, p, g < 4 ? g : 4, &warm[0], &warm[1], e); /* warms caches, not counted */
   if (!rc) rc = mt_engine_stats(s->engine, st, e);
-  for (int i = 0; !rc && i < out->n; i++) rc = run_once(s, ids, p, g, &out->prefill[i], &out->decode[i], e);
+  for (int i = 0; !rc && i < out->n; i++)
+    rc = run_once(s, ids, p, g, &out->prefill[i], &out->decode[i], e);
   if (!rc) rc = mt_engine_stats(s->engine, st, e);
   if (!rc) {
     step_ns = (double)(st[0].embed_ns + st[0].attention_ns + st[0].ffn_ns + st[0].head_ns);
     collective_ns = (double)st[0].collective_ns;
     *weight_bytes = 0;
-    for (int r = 0; r < mt_comm_size(s->comm); r++) *weight_bytes += st[r].weight_bytes / (st[r].steps ? st[r].steps : 1);
+    for (int r = 0; r < mt_comm_size(s->comm); r++)
+      *weight_bytes += st[r].weight_bytes / (st[r].steps ? st[r].steps : 1);
   }
   out->collective_share = step_ns > 0 ? collective_ns / step_ns : 0;
   free(ids);
@@ -154,13 +160,15 @@ static int set_list(mt_json *j, const char *key, const double *v, int n) {
   return mt_json_set(j, key, list);
 }
 
-static int print_bench(const mt_session *s, const samples *m, uint64_t weight_bytes, double bandwidth, mt_err *e) {
+static int print_bench(const mt_session *s, const samples *m, uint64_t weight_bytes,
+                       double bandwidth, mt_err *e) {
   double prefill = median(m->prefill, m->n), decode = median(m->decode, m->n);
   if (!mt_opt_flag(s->opt, "json")) {
-    printf("%d ranks × %d threads, kernels %s\n", mt_comm_size(s->comm), mt_team_size(s->team), s->kn->isa);
+    printf("%d ranks × %d threads, kernels %s\n", mt_comm_size(s->comm), mt_team_size(s->team),
+           s->kn->isa);
     printf("prefill %10.2f tokens/s\ndecode  %10.2f tokens/s\n", prefill, decode);
-    printf("weights %10.2f MB a token, read at %.2f GB/s; memory gives %.2f GB/s\n", (double)weight_bytes * 1e-6,
-           decode * (double)weight_bytes * 1e-9, bandwidth * 1e-9);
+    printf("weights %10.2f MB a token, read at %.2f GB/s; memory gives %.2f GB/s\n",
+           (double)weight_bytes * 1e-6, decode * (double)weight_bytes * 1e-9, bandwidth * 1e-9);
     printf("collectives take %.1f %% of rank 0's time\n", 100 * m->collective_share);
     return MT_OK;
   }
@@ -186,7 +194,8 @@ static int lead(mt_session *s, double bandwidth, mt_err *e) {
   m.prefill = mt_calloc((size_t)m.n, sizeof *m.prefill);
   m.decode = mt_calloc((size_t)m.n, sizeof *m.decode);
   uint64_t weight_bytes = 0;
-  int rc = m.prefill && m.decode ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for %d samples", m.n);
+  int rc =
+      m.prefill && m.decode ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for %d samples", m.n);
   if (!rc) rc = run_all(s, &m, &weight_bytes, e);
   if (!rc) rc = print_bench(s, &m, weight_bytes, bandwidth, e);
   free(m.prefill);
@@ -194,7 +203,7 @@ static int lead(mt_session *s, double bandwidth, mt_err *e) {
   return rc;
 }
 
-/* ---- the exchange alone ---------------------------------------------------------------------------------------------------- */
+/* ---- the exchange alone ------------------------------------------------------------------ */
 
 /* Times the exact all-reduce of one row of each width. Collective. */
 static int bench_collectives(mt_session *s, mt_err *e) {
@@ -223,12 +232,14 @@ static int bench_collectives(mt_session *s, mt_err *e) {
     if (!one || mt_json_set(one, "values", mt_json_new_int((int64_t)width)) ||
         mt_json_set(one, "microseconds", mt_json_new_real(m)) || mt_json_append(list, one))
       rc = mt_err_set(e, MT_ENOMEM, "no memory for JSON");
-    if (!mt_opt_flag(s->opt, "json")) printf("exact all-reduce of %5zu values: %8.2f µs\n", width, m);
+    if (!mt_opt_flag(s->opt, "json"))
+      printf("exact all-reduce of %5zu values: %8.2f µs\n", width, m);
   }
   free(out);
   if (s->root && !rc && mt_opt_flag(s->opt, "json")) {
     mt_json *j = mt_json_new_object();
-    if (!j || mt_json_set(j, "collectives", list)) return mt_err_set(e, MT_ENOMEM, "no memory for JSON");
+    if (!j || mt_json_set(j, "collectives", list))
+      return mt_err_set(e, MT_ENOMEM, "no memory for JSON");
     return mt_print_json(j, e);
   }
   mt_json_free(list);
@@ -239,7 +250,8 @@ int mt_cmd_bench(const mt_opt *opt) {
   mt_err e = {0};
   mt_session s;
   int rc = mt_session_open(&s, opt, &e), own = MT_OK;
-  if (!rc && mt_opt_flag(opt, "collectives")) return mt_session_close(&s, bench_collectives(&s, &e), &e);
+  if (!rc && mt_opt_flag(opt, "collectives"))
+    return mt_session_close(&s, bench_collectives(&s, &e), &e);
   size_t tokens = (size_t)mt_opt_int(opt, "prompt") + (size_t)mt_opt_int(opt, "generate") + 1;
   double bandwidth = 0;
   if (!rc) rc = mt_session_load(&s, MT_OK, (mt_room){.tokens = tokens, .seqs = 1}, &e);

@@ -13,13 +13,13 @@ enum { DEFAULT_ANSWER_TOKENS = 512 };
 typedef struct talk {
   mt_session *s;
   const mt_texts *t;
-  mt_json *messages;   /* system message first, if any */
-  size_t context;      /* tokens of the window */
-  size_t max_tokens;   /* of an answer */
+  mt_json *messages; /* system message first, if any */
+  size_t context;    /* tokens of the window */
+  size_t max_tokens; /* of an answer */
   mt_answer *answer;
   mt_buf text;
   mt_finish why;
-  uint64_t turn;       /* of the conversation: another seed for each */
+  uint64_t turn; /* of the conversation: another seed for each */
   mt_err *err;
   int rc;
 } talk;
@@ -30,7 +30,7 @@ static void on_interrupt(int sig) {
   interrupted = 1;
 }
 
-/* ---- history ------------------------------------------------------------------------------------------------------------- */
+/* ---- history ----------------------------------------------------------------------------- */
 
 static const char *role_of(const mt_json *messages, size_t i) {
   const char *role = mt_json_string(mt_json_get(mt_json_at(messages, i), "role"), NULL);
@@ -48,9 +48,11 @@ static mt_json *without(const mt_json *messages, size_t from, size_t to) {
   return out;
 }
 
-/* Drops the oldest whole turn, a user message and what answers it; false where only the newest is left. */
+/* Drops the oldest whole turn, a user message and what answers it; false where only the newest is
+ * left. */
 static bool drop_oldest(talk *k) {
-  size_t n = mt_json_len(k->messages), from = !strcmp(role_of(k->messages, 0), "system"), to = from + 1;
+  size_t n = mt_json_len(k->messages), from = !strcmp(role_of(k->messages, 0), "system"),
+         to = from + 1;
   while (to < n && strcmp(role_of(k->messages, to), "user")) to++;
   if (to >= n) return false;
   mt_json *rest = without(k->messages, from, to);
@@ -71,16 +73,19 @@ static int fit(talk *k, mt_ids *ids, size_t *room) {
     if (ids->n + want <= k->context) break;
     if (!drop_oldest(k)) {
       if (ids->n < k->context) break; /* a shorter answer, then */
-      return mt_err_set(k->err, MT_ERANGE, "this message has %zu tokens; the window has %zu", ids->n, k->context);
+      return mt_err_set(k->err, MT_ERANGE, "this message has %zu tokens; the window has %zu",
+                        ids->n, k->context);
     }
     dropped++;
   }
-  if (dropped) fprintf(stderr, "[the window is full: the oldest %zu turn%s dropped]\n", dropped, dropped > 1 ? "s were" : " was");
+  if (dropped)
+    fprintf(stderr, "[the window is full: the oldest %zu turn%s dropped]\n", dropped,
+            dropped > 1 ? "s were" : " was");
   *room = k->context - ids->n < k->max_tokens ? k->context - ids->n : k->max_tokens;
   return MT_OK;
 }
 
-/* ---- an answer ----------------------------------------------------------------------------------------------------------- */
+/* ---- an answer --------------------------------------------------------------------------- */
 
 static void show(const talk *k, size_t from) {
   if (k->text.len == from) return;
@@ -112,8 +117,13 @@ static int answer(talk *k) {
   const char *const *stop;
   size_t n_stop = mt_opt_strings(k->s->opt, "stop", &stop);
   if (!rc) rc = mt_answer_new(&k->answer, k->t->tok, stop, n_stop, k->err);
-  mt_request r = {.ids = ids.id, .n_ids = ids.n, .max_tokens = room, .sample = k->t->sample, .on_token = on_token,
-                  .on_finish = on_finish, .arg = k};
+  mt_request r = {.ids = ids.id,
+                  .n_ids = ids.n,
+                  .max_tokens = room,
+                  .sample = k->t->sample,
+                  .on_token = on_token,
+                  .on_finish = on_finish,
+                  .arg = k};
   r.sample.seed += k->turn++;
   if (!mt_opt_flag(k->s->opt, "ignore-eos")) {
     r.eos = k->t->stop_ids;
@@ -125,14 +135,16 @@ static int answer(talk *k) {
   if (!rc) rc = mt_engine_submit(k->s->engine, &r, k->err);
   if (!rc) rc = mt_engine_run(k->s->engine, k->err);
   if (!rc) rc = k->rc;
-  if (!rc && mt_texts_add_message(k->messages, "assistant", k->text.data ? k->text.data : "", k->text.len))
+  if (!rc &&
+      mt_texts_add_message(k->messages, "assistant", k->text.data ? k->text.data : "", k->text.len))
     rc = mt_err_set(k->err, MT_ENOMEM, "no memory for the conversation");
   if (!rc) {
     size_t used = ids.n + (size_t)mt_engine_get_counts(k->s->engine).output_tokens;
     putchar('\n');
     fflush(stdout);
     if (interrupted) fprintf(stderr, "[stopped]\n");
-    if (k->why == MT_FINISH_LENGTH) fprintf(stderr, "[the answer was cut after %zu tokens]\n", room);
+    if (k->why == MT_FINISH_LENGTH)
+      fprintf(stderr, "[the answer was cut after %zu tokens]\n", room);
     fprintf(stderr, "[%zu of %zu tokens of the window used]\n", used, k->context);
   }
   mt_engine_reset_counts(k->s->engine);
@@ -142,7 +154,7 @@ static int answer(talk *k) {
   return rc;
 }
 
-/* ---- lines --------------------------------------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------- */
 
 static int reset(talk *k, const char *system) {
   mt_json *fresh = mt_json_new_array();
@@ -172,15 +184,18 @@ static bool command(talk *k, const char *line, int *rc) {
   }
   if (!strncmp(line, "/system", 7) && (line[7] == ' ' || !line[7])) {
     *rc = reset(k, line[7] ? line + 8 : "");
-    fprintf(stderr, "[new conversation with %s system message]\n", line[7] && line[8] ? "this" : "no");
+    fprintf(stderr, "[new conversation with %s system message]\n",
+            line[7] && line[8] ? "this" : "no");
     return true;
   }
   if (line[0] != '/') return false;
-  fprintf(stderr, "[/reset forgets the conversation, /system TEXT begins a new one, Ctrl-D ends]\n");
+  fprintf(stderr,
+          "[/reset forgets the conversation, /system TEXT begins a new one, Ctrl-D ends]\n");
   return true;
 }
 
-/* Turns fail one by one (a message too long, a template that refuses); only a failed step ends the conversation. */
+/* Turns fail one by one (a message too long, a template that refuses); only a failed step ends the
+ * conversation. */
 static int say(talk *k, const char *line, size_t len) {
   size_t bad;
   if (!mt_utf8_valid(line, len, &bad)) {
@@ -208,7 +223,8 @@ static int converse(talk *k) {
   sigemptyset(&act.sa_mask);
   act.sa_flags = SA_RESTART;
   sigaction(SIGINT, &act, &old);
-  sigaction(SIGUSR1, &act, NULL); /* Ctrl-C by way of the launcher and mpirun, which forwards this signal */
+  sigaction(SIGUSR1, &act,
+            NULL); /* Ctrl-C by way of the launcher and mpirun, which forwards this signal */
   bool terminal = isatty(STDIN_FILENO) || getenv("MUTIRAO_TERMINAL");
   while (!rc) {
     if (terminal) fputs("> ", stderr);
@@ -228,7 +244,8 @@ static int lead(mt_session *s, const mt_texts *t, mt_err *e) {
   const mt_model_options *o = mt_model_get_options(s->model);
   size_t context = mt_model_get_config(s->model)->context;
   talk k = {.s = s, .t = t, .err = e, .context = o->kv_tokens < context ? o->kv_tokens : context};
-  k.max_tokens = mt_opt_is_set(s->opt, "max-tokens") ? (size_t)mt_opt_int(s->opt, "max-tokens") : DEFAULT_ANSWER_TOKENS;
+  k.max_tokens = mt_opt_is_set(s->opt, "max-tokens") ? (size_t)mt_opt_int(s->opt, "max-tokens")
+                                                     : DEFAULT_ANSWER_TOKENS;
   int rc = mt_texts_check_vocab(t, mt_model_get_config(s->model)->vocab, e);
   return rc ? rc : converse(&k);
 }
@@ -241,7 +258,8 @@ int mt_cmd_chat(const mt_opt *opt) {
   if (!rc) {
     if (s.root) own = mt_texts_open(&t, opt, s.path, &e);
     if (s.root && !own && !t.tmpl)
-      own = mt_err_set(&e, MT_EINVAL, "this model has no chat template; give one with --chat-template FILE");
+      own = mt_err_set(&e, MT_EINVAL,
+                       "this model has no chat template; give one with --chat-template FILE");
     if (s.root && !own) mt_texts_log_sampling(&t);
     rc = mt_session_load(&s, own, (mt_room){.seqs = 1}, &e);
   }

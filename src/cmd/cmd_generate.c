@@ -10,11 +10,11 @@
 typedef struct output {
   const mt_texts *t;
   mt_answer *answer;
-  mt_buf text;        /* all of it */
+  mt_buf text; /* all of it */
   mt_ids ids;
-  double *logprob;    /* [ids.n] before penalties and filters, as score has it */
+  double *logprob; /* [ids.n] before penalties and filters, as score has it */
   mt_finish why;
-  bool stream;        /* show text as it comes */
+  bool stream; /* show text as it comes */
   mt_err *err;
   int rc;
   uint64_t start_ns, first_ns, last_ns; /* submitted, first token, last token */
@@ -30,7 +30,8 @@ static int on_token(void *arg, const mt_token_event *ev) {
   output *o = arg;
   o->last_ns = mt_clock_ns();
   if (!o->first_ns) o->first_ns = o->last_ns;
-  if (mt_ids_push(&o->ids, ev->id)) o->rc = mt_err_set(o->err, MT_ENOMEM, "no memory for the output");
+  if (mt_ids_push(&o->ids, ev->id))
+    o->rc = mt_err_set(o->err, MT_ENOMEM, "no memory for the output");
   o->logprob[ev->index] = ev->logprob;
   bool stopped = false;
   size_t from = o->text.len;
@@ -48,12 +49,14 @@ static void on_finish(void *arg, mt_finish why) {
   show(o, from);
 }
 
-/* ---- what is said afterwards ------------------------------------------------------------------------------------------- */
+/* ---- what is said afterwards ------------------------------------------------------------- */
 
 static void warn_repetition(const output *o) {
   size_t period, times;
   if (mt_repeat_find(o->ids.id, o->ids.n, &period, &times))
-    mt_log(MT_LOG_WARN, "the text repeats itself: its last %zu tokens stand there %zu times in a row", period, times);
+    mt_log(MT_LOG_WARN,
+           "the text repeats itself: its last %zu tokens stand there %zu times in a row", period,
+           times);
 }
 
 static mt_json *choice_json(const output *o, size_t n_prompt) {
@@ -63,7 +66,8 @@ static mt_json *choice_json(const output *o, size_t n_prompt) {
     rc = mt_json_append(ids, mt_json_new_int(o->ids.id[i]));
     if (!rc) rc = mt_json_append(logprobs, mt_json_new_real(o->logprob[i]));
   }
-  if (!rc) rc = mt_json_set(j, "text", mt_json_new_string(o->text.data ? o->text.data : "", o->text.len));
+  if (!rc)
+    rc = mt_json_set(j, "text", mt_json_new_string(o->text.data ? o->text.data : "", o->text.len));
   /* No shortcut: set takes each value, also on failure. */
   if (mt_json_set(j, "ids", ids)) rc = MT_ENOMEM;
   if (mt_json_set(j, "logprobs", logprobs)) rc = MT_ENOMEM;
@@ -71,7 +75,8 @@ static mt_json *choice_json(const output *o, size_t n_prompt) {
   if (!rc) rc = mt_json_set(j, "finish_reason", mt_json_new_string(why, strlen(why)));
   if (!rc) rc = mt_json_set(j, "prompt_tokens", mt_json_new_int((int64_t)n_prompt));
   if (!rc) rc = mt_json_set(j, "output_tokens", mt_json_new_int((int64_t)o->ids.n));
-  if (!rc && o->first_ns) rc = mt_json_set(j, "ttft_s", mt_json_new_real((double)(o->first_ns - o->start_ns) * 1e-9));
+  if (!rc && o->first_ns)
+    rc = mt_json_set(j, "ttft_s", mt_json_new_real((double)(o->first_ns - o->start_ns) * 1e-9));
   if (!rc) return j;
   mt_json_free(j);
   return NULL;
@@ -81,7 +86,8 @@ static int write_ids(const char *path, const output *o, size_t n, mt_err *e) {
   mt_buf line = {0};
   int rc = MT_OK;
   for (size_t c = 0; !rc && c < n; c++) {
-    for (size_t i = 0; !rc && i < o[c].ids.n; i++) rc = mt_buf_printf(&line, i ? ",%u" : "%u", o[c].ids.id[i]);
+    for (size_t i = 0; !rc && i < o[c].ids.n; i++)
+      rc = mt_buf_printf(&line, i ? ",%u" : "%u", o[c].ids.id[i]);
     if (!rc) rc = mt_buf_putc(&line, '\n');
   }
   if (rc) mt_err_set(e, rc, "no memory for the ids");
@@ -95,7 +101,9 @@ static int report(mt_session *s, output *o, size_t n, size_t n_prompt, mt_err *e
   for (size_t c = 0; c < n; c++) {
     r.output_tokens += o[c].ids.n;
     if (o[c].why == MT_FINISH_LENGTH)
-      mt_log(MT_LOG_WARN, "stopped by --max-tokens or the end of the context after %zu tokens: the text is not finished",
+      mt_log(MT_LOG_WARN,
+             "stopped by --max-tokens or the end of the context after %zu tokens: the text is not "
+             "finished",
              o[c].ids.n);
     warn_repetition(&o[c]);
     if (o[c].first_ns && (!r.ttft_ns || o[c].first_ns - o[c].start_ns < r.ttft_ns))
@@ -118,10 +126,13 @@ static int print_results(const mt_opt *opt, output *o, size_t n, size_t n_prompt
     for (size_t c = 0; all && list && c < n; c++)
       if (mt_json_append(list, choice_json(&o[c], n_prompt))) rc = MT_ENOMEM;
     if (!all || mt_json_set(all, "choices", list)) rc = MT_ENOMEM;
-    if (!rc) rc = mt_print_json(all, e);
-    else mt_json_free(all);
+    if (!rc)
+      rc = mt_print_json(all, e);
+    else
+      mt_json_free(all);
   } else if (n > 1) {
-    for (size_t c = 0; c < n; c++) printf("--- choice %zu\n%s\n", c, o[c].text.data ? o[c].text.data : "");
+    for (size_t c = 0; c < n; c++)
+      printf("--- choice %zu\n%s\n", c, o[c].text.data ? o[c].text.data : "");
   } else if (!o->text.len || o->text.data[o->text.len - 1] != '\n') {
     putchar('\n');
   }
@@ -131,7 +142,7 @@ static int print_results(const mt_opt *opt, output *o, size_t n, size_t n_prompt
   return rc;
 }
 
-/* ---- the run ------------------------------------------------------------------------------------------------------------ */
+/* ---- the run ----------------------------------------------------------------------------- */
 
 static int echo_prompt(const mt_texts *t, const mt_ids *prompt, mt_err *e) {
   mt_buf text = {0};
@@ -141,21 +152,29 @@ static int echo_prompt(const mt_texts *t, const mt_ids *prompt, mt_err *e) {
   return rc;
 }
 
-static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t max_tokens, output *o, size_t n,
-                  mt_err *e) {
+static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t max_tokens,
+                  output *o, size_t n, mt_err *e) {
   const char *const *stop;
   size_t n_stop = mt_opt_strings(s->opt, "stop", &stop);
   int rc = MT_OK;
   for (size_t c = 0; !rc && c < n; c++) {
-    mt_request r = {.ids = prompt->id, .n_ids = prompt->n, .max_tokens = max_tokens, .sample = t->sample,
-                    .on_token = on_token, .on_finish = on_finish, .arg = &o[c],
+    mt_request r = {.ids = prompt->id,
+                    .n_ids = prompt->n,
+                    .max_tokens = max_tokens,
+                    .sample = t->sample,
+                    .on_token = on_token,
+                    .on_finish = on_finish,
+                    .arg = &o[c],
                     .no_kv_cache = mt_opt_flag(s->opt, "no-kv-cache")};
     r.sample.choice = (uint32_t)c;
     if (!mt_opt_flag(s->opt, "ignore-eos")) {
       r.eos = t->stop_ids;
       r.n_eos = t->n_stop_ids;
     }
-    o[c] = (output){.t = t, .err = e, .start_ns = mt_clock_ns(), .stream = n == 1 && !mt_opt_flag(s->opt, "json")};
+    o[c] = (output){.t = t,
+                    .err = e,
+                    .start_ns = mt_clock_ns(),
+                    .stream = n == 1 && !mt_opt_flag(s->opt, "json")};
     if (t->tok) rc = mt_answer_new(&o[c].answer, t->tok, stop, n_stop, e);
     if (!rc) rc = mt_engine_submit(s->engine, &r, e);
     if (!rc) o[c].logprob = mt_malloc(max_tokens, sizeof *o[c].logprob);
@@ -204,7 +223,8 @@ int mt_cmd_generate(const mt_opt *opt) {
       if (!own) own = mt_texts_prompt(&t, opt, &prompt, &e);
       if (!own) mt_texts_log_sampling(&t);
       if (mt_opt_is_set(opt, "max-tokens"))
-        room.tokens = n * mt_kv_blocks_for(prompt.n + (size_t)mt_opt_int(opt, "max-tokens")) * MT_KV_BLOCK;
+        room.tokens =
+            n * mt_kv_blocks_for(prompt.n + (size_t)mt_opt_int(opt, "max-tokens")) * MT_KV_BLOCK;
     }
     rc = mt_session_load(&s, own, room, &e);
   }

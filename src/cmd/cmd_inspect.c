@@ -1,4 +1,5 @@
-/* inspect: what a model is, how it is cut over N ranks, what each rank will take. One process, no ranks. */
+/* inspect: what a model is, how it is cut over N ranks, what each rank will take. One process, no
+ * ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,9 @@ typedef struct inspection {
   mt_model_options opt;
   mt_cpu *cpu;
   uint32_t n_ranks;
-  uint64_t limit;           /* bytes that a rank may take */
-  mt_model_memory *memory;  /* [n_ranks] */
-  mt_shard *shard;          /* [n_ranks] */
+  uint64_t limit;          /* bytes that a rank may take */
+  mt_model_memory *memory; /* [n_ranks] */
+  mt_shard *shard;         /* [n_ranks] */
   uint64_t parameters;
   uint64_t by_type[MT_DTYPE_COUNT]; /* bytes */
 } inspection;
@@ -35,15 +36,17 @@ static int look(inspection *x, mt_err *e) {
   if (!rc) rc = mt_kernels_get(NULL, &x->opt.kernels, e);
   if (rc) return rc;
   x->opt.kv_type = !strcmp(kv, "f32") ? MT_KV_F32 : !strcmp(kv, "q8") ? MT_KV_Q8 : MT_KV_F16;
-  x->opt.kv_tokens = mt_opt_is_set(x->o, "ctx")    ? (size_t)mt_opt_int(x->o, "ctx")
+  x->opt.kv_tokens = mt_opt_is_set(x->o, "ctx")     ? (size_t)mt_opt_int(x->o, "ctx")
                      : x->cfg.context < DEFAULT_CTX ? x->cfg.context
                                                     : DEFAULT_CTX;
   x->opt.max_seqs = 1;
   x->opt.max_rows = DEFAULT_ROWS;
-  x->limit = mt_opt_is_set(x->o, "max-memory") ? mt_opt_u64(x->o, "max-memory") : mt_cpu_memory_available_bytes(x->cpu);
+  x->limit = mt_opt_is_set(x->o, "max-memory") ? mt_opt_u64(x->o, "max-memory")
+                                               : mt_cpu_memory_available_bytes(x->cpu);
   x->memory = mt_calloc(x->n_ranks, sizeof *x->memory);
   x->shard = mt_calloc(x->n_ranks, sizeof *x->shard);
-  if (!x->memory || !x->shard) return mt_err_set(e, MT_ENOMEM, "no memory for a plan of %u ranks", x->n_ranks);
+  if (!x->memory || !x->shard)
+    return mt_err_set(e, MT_ENOMEM, "no memory for a plan of %u ranks", x->n_ranks);
   mt_shard_dims d = mt_model_shard_dims(&x->cfg);
   for (uint32_t r = 0; !rc && r < x->n_ranks; r++) {
     rc = mt_model_predict(&x->cfg, x->w, x->n_ranks, r, &x->opt, &x->memory[r], e);
@@ -70,21 +73,24 @@ static uint64_t sequences(const inspection *x, uint32_t length) {
   return fewest;
 }
 
-static double mib(uint64_t n) { return (double)n / 1048576.0; }
+static double mib(uint64_t n) {
+  return (double)n / 1048576.0;
+}
 
 static const char *kv_name(mt_kv_type t) {
   static const char *const name[] = {[MT_KV_F16] = "f16", [MT_KV_F32] = "f32", [MT_KV_Q8] = "q8"};
   return name[t];
 }
 
-/* ---- for people ------------------------------------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------------------- */
 
 static void print_model(const inspection *x) {
   const mt_model_config *c = &x->cfg;
   printf("%s\n", x->path);
-  printf("family        %s, %s\n", c->family, c->source == MT_WEIGHTS_GGUF ? "GGUF" : "safetensors");
-  printf("parameters    %.2f million in %zu tensors, %.1f MiB:", (double)x->parameters * 1e-6, mt_weights_count(x->w),
-         mib(mt_weights_file_bytes(x->w)));
+  printf("family        %s, %s\n", c->family,
+         c->source == MT_WEIGHTS_GGUF ? "GGUF" : "safetensors");
+  printf("parameters    %.2f million in %zu tensors, %.1f MiB:", (double)x->parameters * 1e-6,
+         mt_weights_count(x->w), mib(mt_weights_file_bytes(x->w)));
   for (int t = 0; t < MT_DTYPE_COUNT; t++)
     if (x->by_type[t]) printf(" %s %.1f MiB", mt_dtype_get((mt_dtype)t)->name, mib(x->by_type[t]));
   printf("\nlayers        %u, hidden %u, FFN %u\n", c->n_layers, c->hidden, c->ffn);
@@ -103,39 +109,45 @@ static void print_model(const inspection *x) {
 }
 
 static void print_ranks(const inspection *x) {
-  printf("\ncut over %u rank%s, KV cache of %zu tokens in %s, MiB\n", x->n_ranks, x->n_ranks > 1 ? "s" : "",
-         x->opt.kv_tokens, kv_name(x->opt.kv_type));
-  printf("%5s %9s %8s %9s %13s %9s %9s %9s %9s\n", "rank", "heads", "KV", "FFN", "vocabulary", "weights", "KV cache",
-         "buffers", "total");
+  printf("\ncut over %u rank%s, KV cache of %zu tokens in %s, MiB\n", x->n_ranks,
+         x->n_ranks > 1 ? "s" : "", x->opt.kv_tokens, kv_name(x->opt.kv_type));
+  printf("%5s %9s %8s %9s %13s %9s %9s %9s %9s\n", "rank", "heads", "KV", "FFN", "vocabulary",
+         "weights", "KV cache", "buffers", "total");
   for (uint32_t r = 0; r < x->n_ranks; r++) {
     const mt_shard *s = &x->shard[r];
     const mt_model_memory *m = &x->memory[r];
-    printf("%5u %4u-%-4u %3u-%-4u %9u %6u-%-6u %9.1f %9.1f %9.1f %9.1f\n", r, s->heads.begin, s->heads.end,
-           s->kv_heads.begin, s->kv_heads.end, s->ffn.end - s->ffn.begin, s->vocab.begin, s->vocab.end,
-           mib(m->weights + m->replicated), mib(m->kv), mib(m->buffers), mib(m->total));
+    printf("%5u %4u-%-4u %3u-%-4u %9u %6u-%-6u %9.1f %9.1f %9.1f %9.1f\n", r, s->heads.begin,
+           s->heads.end, s->kv_heads.begin, s->kv_heads.end, s->ffn.end - s->ffn.begin,
+           s->vocab.begin, s->vocab.end, mib(m->weights + m->replicated), mib(m->kv),
+           mib(m->buffers), mib(m->total));
   }
 }
 
 static void print_cache(const inspection *x) {
   const mt_model_config *c = &x->cfg;
   mt_kv_dims d = {c->n_layers, c->n_kv_heads, c->head_dim, x->opt.kv_type};
-  printf("\nKV cache      2 × %u layers × %u KV heads × %u × %s = %zu bytes a token in all\n", c->n_layers,
-         c->n_kv_heads, c->head_dim, kv_name(x->opt.kv_type), mt_kv_block_bytes(&d) / MT_KV_BLOCK);
+  printf("\nKV cache      2 × %u layers × %u KV heads × %u × %s = %zu bytes a token in all\n",
+         c->n_layers, c->n_kv_heads, c->head_dim, kv_name(x->opt.kv_type),
+         mt_kv_block_bytes(&d) / MT_KV_BLOCK);
   printf("sequences     in %.1f MiB a rank:", mib(x->limit));
   for (int i = 0; i < N_LENGTHS && lengths[i] <= c->context; i++)
     printf("  %uk %llu", lengths[i] / 1024, (unsigned long long)sequences(x, lengths[i]));
-  if (c->context < lengths[0]) printf("  %u tokens %llu", c->context, (unsigned long long)sequences(x, c->context));
+  if (c->context < lengths[0])
+    printf("  %u tokens %llu", c->context, (unsigned long long)sequences(x, c->context));
   putchar('\n');
   uint64_t weights = 0;
   for (uint32_t r = 0; r < x->n_ranks; r++) weights += x->memory[r].weights;
-  printf("reading       %.1f MB of weights a token; 500 tokens take %.3f TB, %.3f TB on each rank\n",
-         (double)weights * 1e-6, mt_model_bytes_read(weights, 500, 1) * 1e-12,
-         mt_model_bytes_read(weights, 500, x->n_ranks) * 1e-12);
+  printf(
+      "reading       %.1f MB of weights a token; 500 tokens take %.3f TB, %.3f TB on each rank\n",
+      (double)weights * 1e-6, mt_model_bytes_read(weights, 500, 1) * 1e-12,
+      mt_model_bytes_read(weights, 500, x->n_ranks) * 1e-12);
 }
 
-/* ---- for programs ------------------------------------------------------------------------------------------------------ */
+/* ---- for programs ------------------------------------------------------------------------ */
 
-static int set_int(mt_json *j, const char *key, uint64_t v) { return mt_json_set(j, key, mt_json_new_int((int64_t)v)); }
+static int set_int(mt_json *j, const char *key, uint64_t v) {
+  return mt_json_set(j, key, mt_json_new_int((int64_t)v));
+}
 
 static mt_json *rank_json(const inspection *x, uint32_t r) {
   const mt_shard *s = &x->shard[r];
@@ -143,13 +155,20 @@ static mt_json *rank_json(const inspection *x, uint32_t r) {
   const struct {
     const char *key;
     uint64_t v;
-  } field[] = {{"heads_begin", s->heads.begin},       {"heads_end", s->heads.end},
-               {"kv_heads_begin", s->kv_heads.begin}, {"kv_heads_end", s->kv_heads.end},
-               {"ffn_begin", s->ffn.begin},           {"ffn_end", s->ffn.end},
-               {"vocab_begin", s->vocab.begin},       {"vocab_end", s->vocab.end},
-               {"weight_bytes", m->weights},          {"replicated_bytes", m->replicated},
-               {"kv_bytes", m->kv},                   {"kv_bytes_per_token", m->kv_per_token},
-               {"buffer_bytes", m->buffers},          {"total_bytes", m->total}};
+  } field[] = {{"heads_begin", s->heads.begin},
+               {"heads_end", s->heads.end},
+               {"kv_heads_begin", s->kv_heads.begin},
+               {"kv_heads_end", s->kv_heads.end},
+               {"ffn_begin", s->ffn.begin},
+               {"ffn_end", s->ffn.end},
+               {"vocab_begin", s->vocab.begin},
+               {"vocab_end", s->vocab.end},
+               {"weight_bytes", m->weights},
+               {"replicated_bytes", m->replicated},
+               {"kv_bytes", m->kv},
+               {"kv_bytes_per_token", m->kv_per_token},
+               {"buffer_bytes", m->buffers},
+               {"total_bytes", m->total}};
   mt_json *j = mt_json_new_object();
   for (size_t i = 0; j && i < sizeof field / sizeof field[0]; i++)
     if (set_int(j, field[i].key, field[i].v)) {
@@ -174,14 +193,20 @@ static int print_json(const inspection *x, mt_err *e) {
   const struct {
     const char *key;
     uint64_t v;
-  } field[] = {{"parameters", x->parameters}, {"file_bytes", mt_weights_file_bytes(x->w)},
-               {"layers", c->n_layers},       {"hidden", c->hidden},
-               {"heads", c->n_heads},         {"kv_heads", c->n_kv_heads},
-               {"head_dim", c->head_dim},     {"ffn", c->ffn},
-               {"vocab", c->vocab},           {"context", c->context},
+  } field[] = {{"parameters", x->parameters},
+               {"file_bytes", mt_weights_file_bytes(x->w)},
+               {"layers", c->n_layers},
+               {"hidden", c->hidden},
+               {"heads", c->n_heads},
+               {"kv_heads", c->n_kv_heads},
+               {"head_dim", c->head_dim},
+               {"ffn", c->ffn},
+               {"vocab", c->vocab},
+               {"context", c->context},
                {"kv_bytes_per_token", mt_kv_block_bytes(&d) / MT_KV_BLOCK}};
   if (!rc) rc = mt_json_set(j, "family", mt_json_new_string(c->family, strlen(c->family)));
-  for (size_t i = 0; !rc && i < sizeof field / sizeof field[0]; i++) rc = set_int(j, field[i].key, field[i].v);
+  for (size_t i = 0; !rc && i < sizeof field / sizeof field[0]; i++)
+    rc = set_int(j, field[i].key, field[i].v);
   if (!rc) rc = mt_json_set(j, "ranks", ranks);
   if (!rc) rc = mt_json_set(j, "sequences_that_fit", fit);
   if (!rc) return mt_print_json(j, e);

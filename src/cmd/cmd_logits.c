@@ -20,7 +20,9 @@ static int write_row(void *arg, size_t position, const float *logits) {
 }
 
 static int lead(mt_session *s, const uint32_t *ids, size_t n, mt_err *e) {
-  writer w = {.path = mt_opt_string(s->opt, "out"), .vocab = mt_model_get_config(s->model)->vocab, .err = e};
+  writer w = {.path = mt_opt_string(s->opt, "out"),
+              .vocab = mt_model_get_config(s->model)->vocab,
+              .err = e};
   bool to_stdout = !strcmp(w.path, "-");
   w.f = to_stdout ? stdout : fopen(w.path, "wb");
   if (!w.f) return mt_err_set(e, MT_ESYSTEM, "%s: cannot be opened for writing", w.path);

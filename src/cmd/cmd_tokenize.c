@@ -30,9 +30,7 @@ static int flags_of(const mt_opt *o) {
          (mt_opt_flag(o, "no-parse-special") ? 0 : MT_ENCODE_PARSE_SPECIAL);
 }
 
-/* ---- --chat
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- --chat ------------------------------------------------------------------------------ */
 
 static int read_request(mt_json **request, mt_chat_input *in, mt_err *e) {
   static const char name[] = "standard input";
@@ -92,9 +90,7 @@ static int render_chat(const mt_opt *o, const char *model, mt_err *e) {
   return rc;
 }
 
-/* ---- ids and text
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- ids and text ------------------------------------------------------------------------ */
 
 static int decode(const mt_tokenizer *t, mt_err *e) {
   mt_buf in = {0}, out = {0};

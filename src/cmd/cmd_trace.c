@@ -1,4 +1,5 @@
-/* trace: one token's journey through the six stages: ids, embedding, layers, logits, choice, text. */
+/* trace: one token's journey through the six stages: ids, embedding, layers, logits, choice, text.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "cmd.h"
 #include "trace.h"
 
-/* ---- what happens at the choice ------------------------------------------------------------------------------------------ */
+/* ---- what happens at the choice ---------------------------------------------------------- */
 
 static void keep_stage(void *arg, const mt_sample_stage *st) {
   trace_step *t = arg;
@@ -17,8 +18,13 @@ static void keep_stage(void *arg, const mt_sample_stage *st) {
   }
   t->stage = p;
   trace_stage *s = &p[t->n_stages];
-  *s = (trace_stage){.name = st->name, .temperature = t->temperature, .kept = st->kept, .entropy = st->entropy,
-                     .nucleus = st->nucleus, .nucleus_p = st->nucleus_p, .n_top = st->n_top,
+  *s = (trace_stage){.name = st->name,
+                     .temperature = t->temperature,
+                     .kept = st->kept,
+                     .entropy = st->entropy,
+                     .nucleus = st->nucleus,
+                     .nucleus_p = st->nucleus_p,
+                     .n_top = st->n_top,
                      .top = mt_malloc(st->n_top, sizeof *s->top)};
   if (!s->top) {
     t->rc = MT_ENOMEM;
@@ -29,13 +35,14 @@ static void keep_stage(void *arg, const mt_sample_stage *st) {
 }
 
 /* The same logits at each temperature asked for; then the choice that counts. */
-static int choose(void *arg, mt_sampler *s, const mt_sample_params *p, const float *logits, uint64_t position,
-                  uint32_t *id, double *logprob, mt_err *e) {
+static int choose(void *arg, mt_sampler *s, const mt_sample_params *p, const float *logits,
+                  uint64_t position, uint32_t *id, double *logprob, mt_err *e) {
   trace_run *t = arg;
   const double *temperature;
   size_t n = mt_opt_doubles(t->s->opt, "temperatures", &temperature);
   uint64_t start = mt_clock_ns();
-  mt_sample_trace tr = {.fn = keep_stage, .arg = &t->step, .n_top = (size_t)mt_opt_int(t->s->opt, "top")};
+  mt_sample_trace tr = {
+      .fn = keep_stage, .arg = &t->step, .n_top = (size_t)mt_opt_int(t->s->opt, "top")};
   int rc = MT_OK;
   for (size_t i = 0; !rc && i < n; i++) {
     mt_sample_params at = *p;
@@ -60,9 +67,11 @@ static int on_token(void *arg, const mt_token_event *ev) {
   return t->step.rc;
 }
 
-static void on_finish(void *arg, mt_finish why) { ((trace_run *)arg)->why = why; }
+static void on_finish(void *arg, mt_finish why) {
+  ((trace_run *)arg)->why = why;
+}
 
-/* ---- a step ---------------------------------------------------------------------------------------------------------------- */
+/* ---- a step ------------------------------------------------------------------------------ */
 
 static void clear_step(trace_step *s) {
   for (size_t i = 0; i < s->n_stages; i++) free(s->stage[i].top);
@@ -77,7 +86,8 @@ static int gather_attention(trace_run *t, mt_err *e) {
   const mt_model_config *c = mt_model_get_config(t->s->model);
   t->step.n_keys = t->step.position;
   t->step.attention = mt_malloc((size_t)c->n_layers * c->n_heads * t->step.n_keys, sizeof(float));
-  if (!t->step.attention) return mt_err_set(e, MT_ENOMEM, "no memory for the attention of %zu keys", t->step.n_keys);
+  if (!t->step.attention)
+    return mt_err_set(e, MT_ENOMEM, "no memory for the attention of %zu keys", t->step.n_keys);
   return mt_engine_attention(t->s->engine, t->step.n_keys, t->step.attention, e);
 }
 
@@ -96,12 +106,20 @@ static int next_token(trace_run *t, bool *busy, mt_err *e) {
   return rc;
 }
 
-static int lead(mt_session *s, mt_texts *texts, const mt_ids *prompt, uint64_t tokenize_ns, mt_err *e) {
+static int lead(mt_session *s, mt_texts *texts, const mt_ids *prompt, uint64_t tokenize_ns,
+                mt_err *e) {
   trace_run t = {.s = s, .texts = texts, .prompt = prompt, .tokenize_ns = tokenize_ns};
   t.step.rank = mt_calloc((size_t)mt_comm_size(s->comm), sizeof *t.step.rank);
   size_t steps = (size_t)mt_opt_int(s->opt, "tokens");
-  mt_request r = {.ids = prompt->id, .n_ids = prompt->n, .max_tokens = steps, .sample = texts->sample, .choose = choose,
-                  .on_token = on_token, .on_finish = on_finish, .arg = &t, .eos = texts->stop_ids,
+  mt_request r = {.ids = prompt->id,
+                  .n_ids = prompt->n,
+                  .max_tokens = steps,
+                  .sample = texts->sample,
+                  .choose = choose,
+                  .on_token = on_token,
+                  .on_finish = on_finish,
+                  .arg = &t,
+                  .eos = texts->stop_ids,
                   .n_eos = texts->n_stop_ids};
   int rc = t.step.rank ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for statistics");
   if (!rc) rc = mt_texts_check_vocab(texts, mt_model_get_config(s->model)->vocab, e);
@@ -113,13 +131,16 @@ static int lead(mt_session *s, mt_texts *texts, const mt_ids *prompt, uint64_t t
     rc = next_token(&t, &busy, e);
     if (rc || (!t.step.chosen && !t.step.n_stages)) break;
     if (list)
-      rc = mt_json_append(list, mt_trace_step_json(&t)) ? mt_err_set(e, MT_ENOMEM, "no memory for JSON") : MT_OK;
+      rc = mt_json_append(list, mt_trace_step_json(&t))
+               ? mt_err_set(e, MT_ENOMEM, "no memory for JSON")
+               : MT_OK;
     else
       rc = mt_trace_print_step(&t, e);
   }
   if (!rc && list) {
     mt_json *all = mt_json_new_object();
-    rc = mt_json_set(all, "steps", list) ? mt_err_set(e, MT_ENOMEM, "no memory for JSON") : mt_print_json(all, e);
+    rc = mt_json_set(all, "steps", list) ? mt_err_set(e, MT_ENOMEM, "no memory for JSON")
+                                         : mt_print_json(all, e);
   } else {
     mt_json_free(list);
   }

@@ -31,9 +31,11 @@ static void format_bytes(double n, char out[32]) {
 void mt_report_log(const mt_report *r) {
   if (mt_log_level() < MT_LOG_WARN) return;
   double decode_s = (double)r->decode_ns * 1e-9;
-  fprintf(stderr, "%llu prompt tokens, %llu output tokens, TTFT %.3f s", (unsigned long long)r->prompt_tokens,
-          (unsigned long long)r->output_tokens, (double)r->ttft_ns * 1e-9);
-  if (r->decode_tokens && decode_s > 0) fprintf(stderr, ", %.2f tokens/s", (double)r->decode_tokens / decode_s);
+  fprintf(stderr, "%llu prompt tokens, %llu output tokens, TTFT %.3f s",
+          (unsigned long long)r->prompt_tokens, (unsigned long long)r->output_tokens,
+          (double)r->ttft_ns * 1e-9);
+  if (r->decode_tokens && decode_s > 0)
+    fprintf(stderr, ", %.2f tokens/s", (double)r->decode_tokens / decode_s);
   uint64_t weights = 0, kv = 0, most_w = 0, most_kv = 0;
   for (int i = 0; i < r->n_ranks; i++) {
     weights += r->rank[i].weight_bytes;

@@ -1,4 +1,5 @@
-/* Ranks, machine, threads, kernels, model: opened in this order on every rank, closed in the other. */
+/* Ranks, machine, threads, kernels, model: opened in this order on every rank, closed in the other.
+ */
 #include "session.h"
 
 #include <stdio.h>
@@ -23,10 +24,11 @@ static int open_team(mt_session *s, mt_err *e) {
   rc = mt_team_new(&s->team, s->cpu, n, crowded ? NULL : core, crowded, e);
   free(core);
   if (!rc && crowded)
-    mt_log(MT_LOG_INFO, "%d ranks of %d threads share %d cores here: waiting threads yield", locals, n,
-           mt_cpu_quota_cores(s->cpu));
-  s->memory_limit = mt_opt_is_set(s->opt, "max-memory") ? mt_opt_u64(s->opt, "max-memory")
-                                                        : mt_cpu_memory_available_bytes(s->cpu) / (uint64_t)locals;
+    mt_log(MT_LOG_INFO, "%d ranks of %d threads share %d cores here: waiting threads yield", locals,
+           n, mt_cpu_quota_cores(s->cpu));
+  s->memory_limit = mt_opt_is_set(s->opt, "max-memory")
+                        ? mt_opt_u64(s->opt, "max-memory")
+                        : mt_cpu_memory_available_bytes(s->cpu) / (uint64_t)locals;
   return rc;
 }
 
@@ -34,7 +36,8 @@ static int open_kernels(mt_session *s, mt_err *e) {
   bool blas = !strcmp(mt_opt_string(s->opt, "backend"), "openblas");
   int rc = mt_kernels_get(blas ? "openblas" : mt_opt_string(s->opt, "isa"), &s->kn, e);
   if (!rc && blas && s->root)
-    mt_log(MT_LOG_WARN, "--backend openblas: the last bits may differ between rank counts and machines");
+    mt_log(MT_LOG_WARN,
+           "--backend openblas: the last bits may differ between rank counts and machines");
   if (!rc) mt_log(MT_LOG_INFO, "kernels %s, %d threads", s->kn->isa, mt_team_size(s->team));
   return rc;
 }
@@ -48,7 +51,8 @@ static uint64_t hash_request(const mt_opt *o) {
   const char *text;
   for (size_t i = 0; mt_opt_get_given(o, i, &row, &text); i++) {
     bool skip = false;
-    for (size_t k = 0; k < sizeof local / sizeof local[0]; k++) skip |= !strcmp(row->name, local[k]);
+    for (size_t k = 0; k < sizeof local / sizeof local[0]; k++)
+      skip |= !strcmp(row->name, local[k]);
     if (skip) continue;
     h = mt_hash64(h, row->name, strlen(row->name) + 1);
     if (text) h = mt_hash64(h, text, strlen(text) + 1);
@@ -56,7 +60,8 @@ static uint64_t hash_request(const mt_opt *o) {
   return h;
 }
 
-/* Every rank compares itself with rank 0: program, request, bits of the kernels (case D10). Collective. */
+/* Every rank compares itself with rank 0: program, request, bits of the kernels (case D10).
+ * Collective. */
 static int shake_hands(mt_session *s, mt_err *e) {
   if (mt_comm_size(s->comm) == 1) return MT_OK;
   mt_hello first, mine = {.kernel_hash = mt_kernels_self_test(s->kn),
@@ -91,8 +96,8 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e) {
   return rc ? rc : shake_hands(s, e);
 }
 
-/* No request is longer than the model's context: what is asked for beyond it is refused when it is submitted, with both
- * counts, not here for want of memory. */
+/* No request is longer than the model's context: what is asked for beyond it is refused when it is
+ * submitted, with both counts, not here for want of memory. */
 static size_t bounded_room(const mt_session *s, mt_room room, mt_err *e) {
   mt_weights *w = NULL;
   mt_model_config cfg;
@@ -103,7 +108,8 @@ static size_t bounded_room(const mt_session *s, mt_room room, mt_err *e) {
   return room.tokens < most ? room.tokens : most;
 }
 
-/* The largest cache, in tokens, with which every rank stays below rank 0's limit; at least one block. */
+/* The largest cache, in tokens, with which every rank stays below rank 0's limit; at least one
+ * block. */
 static size_t largest_room(const mt_session *s, mt_model_options *opt, mt_err *e) {
   mt_weights *w = NULL;
   mt_model_config cfg;
@@ -136,8 +142,10 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   const char *kv = mt_opt_string(s->opt, "kv-type");
   if (!strcmp(kv, "f32")) opt.kv_type = MT_KV_F32;
   if (!strcmp(kv, "q8")) opt.kv_type = MT_KV_Q8;
-  if (mt_opt_is_set(s->opt, "ctx")) opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
-  else if (s->root && room.tokens) opt.kv_tokens = bounded_room(s, room, e);
+  if (mt_opt_is_set(s->opt, "ctx"))
+    opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
+  else if (s->root && room.tokens)
+    opt.kv_tokens = bounded_room(s, room, e);
   if (s->root && !opt.kv_tokens) opt.kv_tokens = largest_room(s, &opt, e);
   uint64_t t = mt_clock_ns();
   rc = mt_model_load(&s->model, s->comm, s->team, s->path, &opt, e);
@@ -147,8 +155,8 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   return mt_comm_agree(s->comm, mt_engine_new(&s->engine, s->model, chunk, e), e);
 }
 
-/* A step that fails by its numbers fails on every rank alike. Anything else is this rank's own: the others wait for it
- * in a collective, and only ending the job lets them go. */
+/* A step that fails by its numbers fails on every rank alike. Anything else is this rank's own: the
+ * others wait for it in a collective, and only ending the job lets them go. */
 int mt_session_follow(mt_session *s, int own, mt_err *e) {
   int rc = s->root ? mt_engine_stop(s->engine, own ? NULL : e) : mt_engine_follow(s->engine, e);
   if (own) rc = own;
@@ -166,7 +174,8 @@ int mt_session_follow(mt_session *s, int own, mt_err *e) {
 int mt_session_close(mt_session *s, int rc, mt_err *e) {
   /* A failure that every rank has is told once. Another rank's own failure is told by that rank. */
   if (rc && (s->root || !s->comm)) {
-    if (!strncmp(e->msg, "rank ", 5)) mt_log_set_rank(-1); /* the message names the rank that it is about */
+    if (!strncmp(e->msg, "rank ", 5))
+      mt_log_set_rank(-1); /* the message names the rank that it is about */
     mt_log(MT_LOG_ERROR, "%s", e->msg[0] ? e->msg : mt_err_name(rc));
   }
   mt_engine_free(s->engine);
@@ -188,8 +197,9 @@ int mt_write_all(const char *path, const void *data, size_t n, mt_err *e) {
 
 int mt_print_json(mt_json *j, mt_err *e) {
   mt_buf b = {0};
-  int rc = j && !mt_json_write(j, 0, &b) && !mt_buf_putc(&b, '\n') ? MT_OK
-                                                                  : mt_err_set(e, MT_ENOMEM, "no memory for JSON");
+  int rc = j && !mt_json_write(j, 0, &b) && !mt_buf_putc(&b, '\n')
+               ? MT_OK
+               : mt_err_set(e, MT_ENOMEM, "no memory for JSON");
   if (!rc) rc = mt_write_all("-", b.data, b.len, e);
   mt_json_free(j);
   mt_buf_free(&b);

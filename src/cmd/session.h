@@ -14,49 +14,53 @@ typedef struct mt_session {
   const mt_kernels *kn;
   mt_model *model;
   mt_engine *engine;
-  char *path;       /* of the model; rank 0 */
-  bool root;        /* this is rank 0 */
-  bool agreed;      /* the last failure is known to every rank */
+  char *path;            /* of the model; rank 0 */
+  bool root;             /* this is rank 0 */
+  bool agreed;           /* the last failure is known to every rank */
   uint64_t memory_limit; /* bytes that this rank may take */
 } mt_session;
 
 /* How large the cache must be. */
 typedef struct mt_room {
-  size_t tokens;   /* of all sequences together; 0: the model's context, or what memory allows */
-  size_t seqs;     /* at a time, at least 1 */
-  size_t chunk;    /* prompt rows of a step; 0: the default */
+  size_t tokens; /* of all sequences together; 0: the model's context, or what memory allows */
+  size_t seqs;   /* at a time, at least 1 */
+  size_t chunk;  /* prompt rows of a step; 0: the default */
 } mt_room;
 
 /* Opens ranks, machine, threads and kernels, and checks that the ranks fit together. Collective. */
 int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e);
-/* Loads the model; rank 0's `room` decides. `rc` is what rank 0 found out on its own before (a bad prompt, say): if it
- * is not MT_OK, nothing is loaded and every rank gets it. Collective. */
+/* Loads the model; rank 0's `room` decides. `rc` is what rank 0 found out on its own before (a bad
+ * prompt, say): if it is not MT_OK, nothing is loaded and every rank gets it. Collective. */
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e);
-/* Other ranks: follow rank 0 until it stops; rank 0: stop them. `own` is what rank 0 came to, with its message in e. Every
- * rank gets the same code, so that none ends well where rank 0 failed. Collective. */
+/* Other ranks: follow rank 0 until it stops; rank 0: stop them. `own` is what rank 0 came to, with
+ * its message in e. Every rank gets the same code, so that none ends well where rank 0 failed.
+ * Collective. */
 int mt_session_follow(mt_session *s, int own, mt_err *e);
-/* Ends the session, prints e's line once where rc is not MT_OK, and returns the exit status. Collective. */
+/* Ends the session, prints e's line once where rc is not MT_OK, and returns the exit status.
+ * Collective. */
 int mt_session_close(mt_session *s, int rc, mt_err *e);
 
-/* ---- the model's texts, rank 0 only (texts.c) ------------------------------------------------------------------------ */
+/* ---- the model's texts, rank 0 only (texts.c) -------------------------------------------- */
 
 typedef struct mt_texts {
-  mt_tokenizer *tok;          /* NULL where the model has none and --ids asks for none */
-  char no_tokenizer[1000];    /* why, then */
-  mt_chat_template *tmpl;     /* NULL where there is none */
-  const char *bos, *eos;      /* spelling of these tokens, or NULL */
-  uint32_t *stop_ids;         /* [n_stop_ids] ids that end an answer */
+  mt_tokenizer *tok;       /* NULL where the model has none and --ids asks for none */
+  char no_tokenizer[1000]; /* why, then */
+  mt_chat_template *tmpl;  /* NULL where there is none */
+  const char *bos, *eos;   /* spelling of these tokens, or NULL */
+  uint32_t *stop_ids;      /* [n_stop_ids] ids that end an answer */
   size_t n_stop_ids;
-  mt_sample_params sample;    /* from generation_config.json, then the command line */
-  mt_logit_bias *bias;        /* what sample.bias points to */
+  mt_sample_params sample; /* from generation_config.json, then the command line */
+  mt_logit_bias *bias;     /* what sample.bias points to */
 } mt_texts;
 
-/* Tokenizer, template, generation_config.json, options. With --ids a model may be without a tokenizer. */
+/* Tokenizer, template, generation_config.json, options. With --ids a model may be without a
+ * tokenizer. */
 int mt_texts_open(mt_texts *t, const mt_opt *o, const char *path, mt_err *e);
 void mt_texts_free(mt_texts *t);
 /* Messages through the template, then ids; special tokens only where the template wrote them. */
 int mt_texts_encode_chat(const mt_texts *t, const mt_json *messages, mt_ids *ids, mt_err *e);
-/* The prompt of generate and trace: --prompt, --prompt-file, --ids, through the template with --chat. */
+/* The prompt of generate and trace: --prompt, --prompt-file, --ids, through the template with
+ * --chat. */
 int mt_texts_prompt(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e);
 /* Text of one token as it stands (special ones too); without a tokenizer its number. */
 int mt_texts_decode(const mt_texts *t, uint32_t id, mt_buf *out, mt_err *e);

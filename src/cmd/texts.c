@@ -7,7 +7,7 @@
 
 enum { PROMPT_MAX_BYTES = 1 << 30, CONFIG_MAX_BYTES = 1 << 20, TEMPLATE_MAX_BYTES = 1 << 20 };
 
-/* ---- the template -------------------------------------------------------------------------------------------------- */
+/* ---- the template ------------------------------------------------------------------------ */
 
 /* A template whose role markers fall apart into several tokens belongs to another model. */
 static void warn_misfit(const mt_texts *t) {
@@ -17,7 +17,8 @@ static void warn_misfit(const mt_texts *t) {
     size_t len;
     const char *s = mt_json_string(mt_json_at(markers, i), &len);
     if (s && mt_tokenizer_find(t->tok, s, len) < 0)
-      mt_log(MT_LOG_WARN, "template and model do not fit: %s is not one token of this tokenizer", s);
+      mt_log(MT_LOG_WARN, "template and model do not fit: %s is not one token of this tokenizer",
+             s);
   }
   mt_json_free(markers);
 }
@@ -42,7 +43,7 @@ static int open_template(mt_texts *t, const mt_opt *o, mt_err *e) {
   return rc;
 }
 
-/* ---- generation_config.json ------------------------------------------------------------------------------------------ */
+/* ---- generation_config.json -------------------------------------------------------------- */
 
 static int add_stop(mt_texts *t, uint32_t id) {
   for (size_t i = 0; i < t->n_stop_ids; i++)
@@ -64,11 +65,13 @@ static int read_stops(mt_texts *t, const mt_json *j) {
   if (mt_json_int(eos, &id) && id >= 0 && id <= INT32_MAX) rc = add_stop(t, (uint32_t)id);
   if (mt_json_is(eos, MT_JSON_ARRAY))
     for (size_t i = 0; !rc && i < mt_json_len(eos); i++)
-      if (mt_json_int(mt_json_at(eos, i), &id) && id >= 0 && id <= INT32_MAX) rc = add_stop(t, (uint32_t)id);
+      if (mt_json_int(mt_json_at(eos, i), &id) && id >= 0 && id <= INT32_MAX)
+        rc = add_stop(t, (uint32_t)id);
   return rc;
 }
 
-/* As transformers reads it: without do_sample the model's default is greedy; with it, a top_k that is not named is 50. */
+/* As transformers reads it: without do_sample the model's default is greedy; with it, a top_k that
+ * is not named is 50. */
 static void read_sampling(mt_sample_params *p, const mt_json *j) {
   bool sample = false;
   (void)mt_json_bool(mt_json_get(j, "do_sample"), &sample);
@@ -108,7 +111,7 @@ static int open_generation_config(mt_texts *t, const char *path, mt_err *e) {
   return rc;
 }
 
-/* ---- the command line over it ---------------------------------------------------------------------------------------- */
+/* ---- the command line over it ------------------------------------------------------------ */
 
 static uint64_t fresh_seed(void) {
   uint64_t t = mt_clock_ns();
@@ -183,19 +186,22 @@ int mt_texts_check_vocab(const mt_texts *t, size_t vocab, mt_err *e) {
   if (!t->tok) mt_log(MT_LOG_WARN, "no tokenizer, so ids instead of text: %s", t->no_tokenizer);
   size_t n = t->tok ? mt_tokenizer_vocab(t->tok) : 0;
   if (n <= vocab) return MT_OK;
-  return mt_err_set(e, MT_EFORMAT, "the tokenizer does not fit the model: it has %zu ids, the model %zu", n, vocab);
+  return mt_err_set(e, MT_EFORMAT,
+                    "the tokenizer does not fit the model: it has %zu ids, the model %zu", n,
+                    vocab);
 }
 
 void mt_texts_log_sampling(const mt_texts *t) {
   const mt_sample_params *p = &t->sample;
   mt_log(MT_LOG_INFO,
-         "temperature %g, top-k %u, top-p %g, min-p %g, typical-p %g, repetition %g, presence %g, frequency %g, seed "
+         "temperature %g, top-k %u, top-p %g, min-p %g, typical-p %g, repetition %g, presence %g, "
+         "frequency %g, seed "
          "%llu",
-         p->temperature, p->top_k, p->top_p, p->min_p, p->typical_p, p->repetition_penalty, p->presence_penalty,
-         p->frequency_penalty, (unsigned long long)p->seed);
+         p->temperature, p->top_k, p->top_p, p->min_p, p->typical_p, p->repetition_penalty,
+         p->presence_penalty, p->frequency_penalty, (unsigned long long)p->seed);
 }
 
-/* ---- prompts ----------------------------------------------------------------------------------------------------------- */
+/* ---- prompts ----------------------------------------------------------------------------- */
 
 int mt_texts_add_message(mt_json *messages, const char *role, const char *content, size_t len) {
   mt_json *m = mt_json_new_object();
@@ -210,8 +216,12 @@ int mt_texts_add_message(mt_json *messages, const char *role, const char *conten
 
 int mt_texts_encode_chat(const mt_texts *t, const mt_json *messages, mt_ids *ids, mt_err *e) {
   if (!t->tmpl)
-    return mt_err_set(e, MT_EINVAL, "this model has no chat template; give one with --chat-template FILE");
-  mt_chat_input in = {.messages = messages, .add_generation_prompt = true, .bos_token = t->bos, .eos_token = t->eos};
+    return mt_err_set(e, MT_EINVAL,
+                      "this model has no chat template; give one with --chat-template FILE");
+  mt_chat_input in = {.messages = messages,
+                      .add_generation_prompt = true,
+                      .bos_token = t->bos,
+                      .eos_token = t->eos};
   mt_text text = {0};
   int rc = mt_chat_render(t->tmpl, &in, &text, e);
   if (!rc) rc = mt_tokenizer_encode_text(t->tok, &text, MT_ENCODE_PARSE_SPECIAL, ids, e);
@@ -219,7 +229,8 @@ int mt_texts_encode_chat(const mt_texts *t, const mt_json *messages, mt_ids *ids
   return rc;
 }
 
-static int chat_prompt(const mt_texts *t, const mt_opt *o, const char *text, size_t len, mt_ids *ids, mt_err *e) {
+static int chat_prompt(const mt_texts *t, const mt_opt *o, const char *text, size_t len,
+                       mt_ids *ids, mt_err *e) {
   mt_json *messages = mt_json_new_array();
   const char *system = mt_opt_string(o, "system");
   int rc = messages ? MT_OK : MT_ENOMEM;
@@ -227,7 +238,8 @@ static int chat_prompt(const mt_texts *t, const mt_opt *o, const char *text, siz
   if (!rc) rc = mt_texts_add_message(messages, "user", text, len);
   if (rc) mt_err_set(e, rc, "no memory for the messages");
   if (!rc) rc = mt_texts_encode_chat(t, messages, ids, e);
-  if (rc == MT_EINVAL && t->tmpl) { /* what the template refuses is bad input, not a wrong command line */
+  if (rc == MT_EINVAL &&
+      t->tmpl) { /* what the template refuses is bad input, not a wrong command line */
     mt_err_prefix(e, rc, "chat template");
     rc = MT_EFORMAT;
   }
@@ -252,13 +264,17 @@ int mt_texts_prompt(const mt_texts *t, const mt_opt *o, mt_ids *ids, mt_err *e) 
     text = file.data ? file.data : "";
     len = file.len;
   }
-  if (!rc && !mt_utf8_valid(text, len, &bad)) rc = mt_err_set(e, MT_EFORMAT, "%s: not UTF-8 at byte %zu", name, bad);
+  if (!rc && !mt_utf8_valid(text, len, &bad))
+    rc = mt_err_set(e, MT_EFORMAT, "%s: not UTF-8 at byte %zu", name, bad);
   if (!rc && mt_opt_flag(o, "chat")) {
     rc = chat_prompt(t, o, text, len, ids, e);
   } else if (!rc) {
-    if (t->tmpl) mt_log(MT_LOG_WARN, "this is a chat model; the prompt goes in as it is, without its template (--chat)");
+    if (t->tmpl)
+      mt_log(MT_LOG_WARN,
+             "this is a chat model; the prompt goes in as it is, without its template (--chat)");
     rc = mt_tokenizer_encode(t->tok, text, len,
-                             MT_ENCODE_ADD_SPECIAL | MT_ENCODE_PARSE_SPECIAL | MT_ENCODE_ONE_BOS, ids, e);
+                             MT_ENCODE_ADD_SPECIAL | MT_ENCODE_PARSE_SPECIAL | MT_ENCODE_ONE_BOS,
+                             ids, e);
   }
   mt_buf_free(&file);
   return rc;

@@ -9,8 +9,8 @@ typedef struct trace_stage {
   const char *name;
   double temperature;
   size_t kept;
-  double entropy;   /* nats */
-  size_t nucleus;   /* fewest tokens that reach nucleus_p */
+  double entropy; /* nats */
+  size_t nucleus; /* fewest tokens that reach nucleus_p */
   double nucleus_p;
   size_t n_top;
   mt_candidate *top; /* [n_top], owned */
@@ -37,7 +37,7 @@ typedef struct trace_run {
   uint64_t tokenize_ns;
   size_t number; /* of the step, from 0 */
   trace_step step;
-  mt_ids ids;    /* chosen so far */
+  mt_ids ids; /* chosen so far */
   mt_finish why;
 } trace_run;
 

@@ -47,15 +47,18 @@ static void print_times(const trace_run *t) {
       printf("  %-12s %5d %10.1f", name[k], r, (double)ns[k] * 1e-3);
       if (k == 1) {
         const mt_model_stats *st = &t->step.rank[r];
-        printf("   attention %.1f, FFN %.1f, in collectives %.1f; %.3f MB of weights, %.3f MB of cache, %.3f MB of "
-               "network",
-               (double)st->attention_ns * 1e-3, (double)st->ffn_ns * 1e-3, (double)st->collective_ns * 1e-3,
-               (double)st->weight_bytes * 1e-6, (double)st->kv_bytes * 1e-6, (double)st->net_bytes * 1e-6);
+        printf(
+            "   attention %.1f, FFN %.1f, in collectives %.1f; %.3f MB of weights, %.3f MB of "
+            "cache, %.3f MB of "
+            "network",
+            (double)st->attention_ns * 1e-3, (double)st->ffn_ns * 1e-3,
+            (double)st->collective_ns * 1e-3, (double)st->weight_bytes * 1e-6,
+            (double)st->kv_bytes * 1e-6, (double)st->net_bytes * 1e-6);
       }
       putchar('\n');
     }
-  printf("  %-12s %5d %10.1f\n  %-12s %5d %10.1f\n", "5 choice", 0, (double)t->step.choice_ns * 1e-3, "6 text", 0,
-         (double)t->step.text_ns * 1e-3);
+  printf("  %-12s %5d %10.1f\n  %-12s %5d %10.1f\n", "5 choice", 0,
+         (double)t->step.choice_ns * 1e-3, "6 text", 0, (double)t->step.text_ns * 1e-3);
 }
 
 static void print_stages(const trace_run *t) {
@@ -65,8 +68,8 @@ static void print_stages(const trace_run *t) {
   for (size_t i = 0; i < t->step.n_stages; i++) {
     const trace_stage *s = &t->step.stage[i];
     if (several && s->temperature != shown) printf("  at temperature %g\n", shown = s->temperature);
-    printf("  after %-20s %7zu kept, entropy %.4f nats, nucleus of %.2f: %zu tokens\n   ", s->name, s->kept, s->entropy,
-           s->nucleus_p, s->nucleus);
+    printf("  after %-20s %7zu kept, entropy %.4f nats, nucleus of %.2f: %zu tokens\n   ", s->name,
+           s->kept, s->entropy, s->nucleus_p, s->nucleus);
     for (size_t k = 0; k < s->n_top; k++) {
       putchar(' ');
       print_token(t->texts, s->top[k].id);
@@ -125,18 +128,27 @@ int mt_trace_print_step(trace_run *t, mt_err *e) {
   return fflush(stdout) ? mt_err_set(e, MT_ESYSTEM, "standard output: writing failed") : MT_OK;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------- */
 
-static int set_int(mt_json *j, const char *key, uint64_t v) { return mt_json_set(j, key, mt_json_new_int((int64_t)v)); }
-static int set_real(mt_json *j, const char *key, double v) { return mt_json_set(j, key, mt_json_new_real(v)); }
+static int set_int(mt_json *j, const char *key, uint64_t v) {
+  return mt_json_set(j, key, mt_json_new_int((int64_t)v));
+}
+static int set_real(mt_json *j, const char *key, double v) {
+  return mt_json_set(j, key, mt_json_new_real(v));
+}
 
 static mt_json *rank_json(const mt_model_stats *st) {
   const struct {
     const char *key;
     uint64_t v;
-  } field[] = {{"embedding_ns", st->embed_ns}, {"attention_ns", st->attention_ns}, {"ffn_ns", st->ffn_ns},
-               {"logits_ns", st->head_ns},     {"collective_ns", st->collective_ns},
-               {"weight_bytes", st->weight_bytes}, {"kv_bytes", st->kv_bytes}, {"network_bytes", st->net_bytes}};
+  } field[] = {{"embedding_ns", st->embed_ns},
+               {"attention_ns", st->attention_ns},
+               {"ffn_ns", st->ffn_ns},
+               {"logits_ns", st->head_ns},
+               {"collective_ns", st->collective_ns},
+               {"weight_bytes", st->weight_bytes},
+               {"kv_bytes", st->kv_bytes},
+               {"network_bytes", st->net_bytes}};
   mt_json *j = mt_json_new_object();
   for (size_t i = 0; j && i < sizeof field / sizeof field[0]; i++)
     if (set_int(j, field[i].key, field[i].v)) {
@@ -154,7 +166,8 @@ static mt_json *stage_json(const trace_run *t, const trace_stage *s) {
     mt_buf text = {0};
     if (!one || mt_texts_decode(t->texts, s->top[i].id, &text, NULL)) rc = MT_ENOMEM;
     if (!rc) rc = set_int(one, "id", s->top[i].id);
-    if (!rc) rc = mt_json_set(one, "text", mt_json_new_string(text.data ? text.data : "", text.len));
+    if (!rc)
+      rc = mt_json_set(one, "text", mt_json_new_string(text.data ? text.data : "", text.len));
     if (!rc) rc = set_real(one, "probability", mt_exp64(s->top[i].logprob));
     mt_buf_free(&text);
     if (rc)
@@ -182,7 +195,8 @@ static mt_json *attention_json(const trace_run *t) {
     for (uint32_t h = 0; heads && h < c->n_heads; h++) {
       mt_json *keys = mt_json_new_array();
       const float *w = t->step.attention + ((size_t)l * c->n_heads + h) * t->step.n_keys;
-      for (size_t k = 0; keys && k < t->step.n_keys; k++) (void)mt_json_append(keys, mt_json_new_real((double)w[k]));
+      for (size_t k = 0; keys && k < t->step.n_keys; k++)
+        (void)mt_json_append(keys, mt_json_new_real((double)w[k]));
       if (mt_json_append(heads, keys)) break;
     }
     if (mt_json_append(layers, heads)) break;
@@ -194,10 +208,13 @@ mt_json *mt_trace_step_json(trace_run *t) {
   mt_json *j = mt_json_new_object(), *ranks = mt_json_new_array(), *stages = mt_json_new_array();
   const trace_step *s = &t->step;
   int rc = j && ranks && stages ? MT_OK : MT_ENOMEM;
-  for (int r = 0; !rc && r < mt_comm_size(t->s->comm); r++) rc = mt_json_append(ranks, rank_json(&s->rank[r]));
-  for (size_t i = 0; !rc && i < s->n_stages; i++) rc = mt_json_append(stages, stage_json(t, &s->stage[i]));
+  for (int r = 0; !rc && r < mt_comm_size(t->s->comm); r++)
+    rc = mt_json_append(ranks, rank_json(&s->rank[r]));
+  for (size_t i = 0; !rc && i < s->n_stages; i++)
+    rc = mt_json_append(stages, stage_json(t, &s->stage[i]));
   if (!rc && s->chosen) rc = set_int(j, "id", s->id);
-  if (!rc && s->chosen) rc = mt_json_set(j, "text", mt_json_new_string(s->text.data ? s->text.data : "", s->text.len));
+  if (!rc && s->chosen)
+    rc = mt_json_set(j, "text", mt_json_new_string(s->text.data ? s->text.data : "", s->text.len));
   if (!rc && s->chosen) rc = set_real(j, "logprob", s->logprob);
   if (!rc) rc = set_int(j, "position", s->position);
   if (!rc) rc = set_int(j, "ids_ns", t->number ? 0 : t->tokenize_ns);

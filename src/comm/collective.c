@@ -23,7 +23,9 @@ int mt_comm_leave(mt_comm *c, int rc, mt_err *e) {
   return rc;
 }
 
-mt_comm_stats mt_comm_get_stats(const mt_comm *c) { return c->stats; }
+mt_comm_stats mt_comm_get_stats(const mt_comm *c) {
+  return c->stats;
+}
 
 void mt_comm_add_stats(mt_comm *c, mt_comm_stats more) {
   c->stats.calls += more.calls;
@@ -32,7 +34,9 @@ void mt_comm_add_stats(mt_comm *c, mt_comm_stats more) {
   c->stats.ns += more.ns;
 }
 
-static bool leads(const mt_comm *c) { return c->group_rank == 0; }
+static bool leads(const mt_comm *c) {
+  return c->group_rank == 0;
+}
 
 /* Dissemination barrier (Hensgen, Finkel and Manber, 1988). */
 static int leaders_barrier(mt_comm *c) {
@@ -118,8 +122,8 @@ int mt_comm_agree(mt_comm *c, int code, mt_err *e) {
   rc = k->verdict.code;
   const char *msg = k->verdict.msg[0] ? k->verdict.msg : mt_err_name(rc);
   if (!strncmp(msg, "rank ", 5)) return mt_err_set(e, rc, "%s", msg); /* agreed upon before */
-  return mt_err_set(e, rc, "rank %d on %s: %s", (int)k->verdict.rank,
-                    c->peer[k->verdict.rank].host, msg);
+  return mt_err_set(e, rc, "rank %d on %s: %s", (int)k->verdict.rank, c->peer[k->verdict.rank].host,
+                    msg);
 }
 
 /* At most STAGE_BYTES. The root of a group that it does not lead puts its bytes onto the stage when
@@ -219,8 +223,9 @@ int mt_comm_gatherv(mt_comm *c, const void *send, void *recv, const size_t *byte
 }
 
 /* One participant's side of an exchange of everybody with everybody; rank[i] is the world rank of
- * participant i of n, and this is participant `me`. Partners are taken in turn from the next one on,
- * so that not everybody writes to the same one. A NULL send_offset means that all get the same. */
+ * participant i of n, and this is participant `me`. Partners are taken in turn from the next one
+ * on, so that not everybody writes to the same one. A NULL send_offset means that all get the same.
+ */
 typedef struct exchange {
   const int *rank; /* NULL: participants are the world's ranks */
   int n, me;

@@ -13,9 +13,9 @@
 enum {
   CACHE_LINE = 64,
   COOKIE_BYTES = 16,
-  STAGE_BYTES = 1 << 20,        /* a broadcast goes through shared memory in pieces of this size */
-  MESSAGE_BYTES = 16 << 20,     /* longer messages are cut: MPI counts are int, and parts that come
-                                   show that a transfer is alive */
+  STAGE_BYTES = 1 << 20,    /* a broadcast goes through shared memory in pieces of this size */
+  MESSAGE_BYTES = 16 << 20, /* longer messages are cut: MPI counts are int, and parts that come
+                               show that a transfer is alive */
 };
 
 /* A counter that others wait for, alone on its cache line. */
@@ -63,8 +63,8 @@ typedef struct mt_peer {
 struct mt_comm {
   int rank, size, local_rank, local_size, nodes;
   int group, groups, group_rank, group_size;
-  int *member; /* [group_size] world ranks */
-  int *leader; /* [groups] world ranks */
+  int *member;   /* [group_size] world ranks */
+  int *leader;   /* [groups] world ranks */
   mt_peer *peer; /* [size] */
   mt_control *control;
   size_t control_bytes; /* 0: on the heap, because the group is one rank */
@@ -80,7 +80,7 @@ struct mt_comm {
   bool mpi, oversubscribed;
   pid_t parent;
   uint64_t watchdog_ns, watchdog_abort_ns, deadline_ns; /* deadline: 0 but while opening */
-  const char *what; /* the collective under way, for messages */
+  const char *what;                                     /* the collective under way, for messages */
   uint64_t entered_ns;
   int broken; /* code of the failure that ended it all; its text is in fault */
   mt_err fault;

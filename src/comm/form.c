@@ -125,8 +125,8 @@ static int number_groups(mt_comm *c, mt_err *e) {
 static int own_control(mt_comm *c, mt_err *e) {
   mt_share_detach(c->control, c->control_bytes);
   c->control_bytes = 0;
-  c->control = aligned_alloc(CACHE_LINE, (control_bytes(1) + CACHE_LINE - 1) / CACHE_LINE *
-                                             CACHE_LINE);
+  c->control =
+      aligned_alloc(CACHE_LINE, (control_bytes(1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
   if (!c->control) return mt_err_set(e, MT_ENOMEM, "no memory for the communicator");
   memset(c->control, 0, control_bytes(1));
   return MT_OK;

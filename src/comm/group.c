@@ -29,8 +29,7 @@ int mt_group_gather(mt_comm *c) {
 
 int mt_group_release(mt_comm *c, bool idle) {
   if (c->group_size == 1) return MT_OK;
-  if (c->group_rank > 0)
-    return mt_flag_wait(c, &c->control->release, c->seq, idle, missing_member);
+  if (c->group_rank > 0) return mt_flag_wait(c, &c->control->release, c->seq, idle, missing_member);
   mt_flag_set(&c->control->release, c->seq);
   return MT_OK;
 }

@@ -36,8 +36,8 @@ bool mt_comm_is_rank(void) {
 }
 
 /* Tasks of the Slurm step whose launch of MPI went wrong, where this process sees only itself; else
- * 1. Under mpirun (which sets OMPI_COMM_WORLD_SIZE) Slurm's variables are those of mpirun's daemons,
- * and in a plain batch script SLURM_PROCID is 0 and there is no step. */
+ * 1. Under mpirun (which sets OMPI_COMM_WORLD_SIZE) Slurm's variables are those of mpirun's
+ * daemons, and in a plain batch script SLURM_PROCID is 0 and there is no step. */
 static long lost_slurm_tasks(void) {
   if (getenv("OMPI_COMM_WORLD_SIZE")) return 1;
   long step = mt_comm_env("SLURM_STEP_NUM_TASKS", 0), all = mt_comm_env("SLURM_NTASKS", 1);
@@ -204,18 +204,42 @@ void mt_comm_abort(mt_comm *c, int status) {
   _exit(status);
 }
 
-int mt_comm_rank(const mt_comm *c) { return c->rank; }
-int mt_comm_size(const mt_comm *c) { return c->size; }
-int mt_comm_local_rank(const mt_comm *c) { return c->local_rank; }
-int mt_comm_local_size(const mt_comm *c) { return c->local_size; }
-int mt_comm_nodes(const mt_comm *c) { return c->nodes; }
-const char *mt_comm_host(const mt_comm *c) { return c->peer[c->rank].host; }
-const char *mt_comm_rank_host(const mt_comm *c, int rank) { return c->peer[rank].host; }
+int mt_comm_rank(const mt_comm *c) {
+  return c->rank;
+}
+int mt_comm_size(const mt_comm *c) {
+  return c->size;
+}
+int mt_comm_local_rank(const mt_comm *c) {
+  return c->local_rank;
+}
+int mt_comm_local_size(const mt_comm *c) {
+  return c->local_size;
+}
+int mt_comm_nodes(const mt_comm *c) {
+  return c->nodes;
+}
+const char *mt_comm_host(const mt_comm *c) {
+  return c->peer[c->rank].host;
+}
+const char *mt_comm_rank_host(const mt_comm *c, int rank) {
+  return c->peer[rank].host;
+}
 void mt_comm_set_oversubscribed(mt_comm *c, bool oversubscribed) {
   c->oversubscribed = oversubscribed;
 }
-int mt_comm_group(const mt_comm *c) { return c->group; }
-int mt_comm_groups(const mt_comm *c) { return c->groups; }
-int mt_comm_group_rank(const mt_comm *c) { return c->group_rank; }
-int mt_comm_group_size(const mt_comm *c) { return c->group_size; }
-int mt_comm_group_member(const mt_comm *c, int i) { return c->member[i]; }
+int mt_comm_group(const mt_comm *c) {
+  return c->group;
+}
+int mt_comm_groups(const mt_comm *c) {
+  return c->groups;
+}
+int mt_comm_group_rank(const mt_comm *c) {
+  return c->group_rank;
+}
+int mt_comm_group_size(const mt_comm *c) {
+  return c->group_size;
+}
+int mt_comm_group_member(const mt_comm *c, int i) {
+  return c->member[i];
+}

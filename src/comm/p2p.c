@@ -1,5 +1,5 @@
-/* MPI messages. Only point-to-point ones, so that we always know whom we wait for, and choose how to
- * wait. A pair's messages are matched by their order. */
+/* MPI messages. Only point-to-point ones, so that we always know whom we wait for, and choose how
+ * to wait. A pair's messages are matched by their order. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ static int room(mt_comm *c) {
   if (p) c->request_peer = p;
   int *d = mt_realloc(c->request_done, (size_t)cap, sizeof *d);
   if (d) c->request_done = d;
-  if (!q || !p || !d) return mt_err_set(&c->fault, MT_ENOMEM, "no memory for messages in %s", c->what);
+  if (!q || !p || !d)
+    return mt_err_set(&c->fault, MT_ENOMEM, "no memory for messages in %s", c->what);
   c->cap_requests = cap;
   return MT_OK;
 }
@@ -133,7 +134,6 @@ int mt_p2p_table(mt_comm *c, const void *mine, size_t bytes, void *table) {
   }
   for (int r = 1; !rc && r < c->size; r++) rc = mt_p2p_recv(c, row + bytes * (size_t)r, bytes, r);
   if (!rc) rc = mt_p2p_wait(c, false);
-  for (int r = 1; !rc && r < c->size; r++)
-    rc = mt_p2p_send(c, table, bytes * (size_t)c->size, r);
+  for (int r = 1; !rc && r < c->size; r++) rc = mt_p2p_send(c, table, bytes * (size_t)c->size, r);
   return rc ? rc : mt_p2p_wait(c, false);
 }

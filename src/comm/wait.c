@@ -15,10 +15,10 @@
 #include "comm_impl.h"
 
 enum {
-  SPIN_NS = 50 * 1000,              /* then yield */
-  STEP_NS = 3 * 1000 * 1000,        /* then sleep */
-  CHECK_NS = 200 * 1000 * 1000,     /* between looks at the others */
-  CROWDED_YIELDS = 16,              /* when oversubscribed: yields before the first sleep */
+  SPIN_NS = 50 * 1000,          /* then yield */
+  STEP_NS = 3 * 1000 * 1000,    /* then sleep */
+  CHECK_NS = 200 * 1000 * 1000, /* between looks at the others */
+  CROWDED_YIELDS = 16,          /* when oversubscribed: yields before the first sleep */
 };
 
 static void relax(void) {
@@ -107,13 +107,16 @@ int mt_wait_turn(mt_comm *c, mt_wait *w, mt_missing_fn missing) {
   return 0;
 }
 
-/* Waits, CHECK_NS at most, while *at is `seen`. The futex is not a private one: processes share it. */
+/* Waits, CHECK_NS at most, while *at is `seen`. The futex is not a private one: processes share it.
+ */
 static void futex_wait(_Atomic uint32_t *at, uint32_t seen) {
   struct timespec t = {.tv_nsec = CHECK_NS};
   syscall(SYS_futex, at, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 
-static bool reached(uint32_t v, uint32_t want) { return (int32_t)(v - want) >= 0; }
+static bool reached(uint32_t v, uint32_t want) {
+  return (int32_t)(v - want) >= 0;
+}
 
 /* The order sleepers++, read seq here and write seq, read sleepers in mt_flag_set (all sequentially
  * consistent) is what no wake-up can slip through. */

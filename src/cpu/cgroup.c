@@ -8,7 +8,7 @@
 
 enum { FILE_BYTES_MOST = 1 << 16, PATH_BYTES = 4096 };
 
-typedef struct files { /* where one controller keeps what */
+typedef struct files {               /* where one controller keeps what */
   const char *limit, *usage, *cache; /* cache: key in memory.stat of what can be dropped */
 } files;
 static const files memory_v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -24,8 +24,8 @@ static bool read_file(const char *path, mt_buf *b) {
 static bool read_number(const char *dir, const char *file, int64_t *out) {
   char path[PATH_BYTES];
   mt_buf b = {0};
-  bool ok = snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path &&
-            read_file(path, &b);
+  bool ok =
+      snprintf(path, sizeof path, "%s/%s", dir, file) < (int)sizeof path && read_file(path, &b);
   char *end = b.data;
   if (ok) *out = strtoll(b.data, &end, 10);
   ok = ok && end != b.data;
@@ -57,7 +57,8 @@ static void least_cpus(mt_cgroup *g, int64_t quota, int64_t period) {
 
 static void level_cpu_v1(mt_cgroup *g, const char *dir) {
   int64_t quota, period;
-  if (read_number(dir, "cpu.cfs_quota_us", &quota) && read_number(dir, "cpu.cfs_period_us", &period))
+  if (read_number(dir, "cpu.cfs_quota_us", &quota) &&
+      read_number(dir, "cpu.cfs_period_us", &period))
     least_cpus(g, quota, period);
 }
 
@@ -85,11 +86,15 @@ static void level_memory(mt_cgroup *g, const char *dir, const files *f) {
   if (left < g->available_bytes) g->available_bytes = left;
 }
 
-static void level_memory_v1(mt_cgroup *g, const char *dir) { level_memory(g, dir, &memory_v1); }
-static void level_memory_v2(mt_cgroup *g, const char *dir) { level_memory(g, dir, &memory_v2); }
+static void level_memory_v1(mt_cgroup *g, const char *dir) {
+  level_memory(g, dir, &memory_v1);
+}
+static void level_memory_v2(mt_cgroup *g, const char *dir) {
+  level_memory(g, dir, &memory_v2);
+}
 
-/* Visits mount + path and every directory above it up to the mount. In a container the path may name
- * directories that are not visible; they have no files, the mount's own do apply. */
+/* Visits mount + path and every directory above it up to the mount. In a container the path may
+ * name directories that are not visible; they have no files, the mount's own do apply. */
 static void walk_up(mt_cgroup *g, const char *mount, const char *path,
                     void (*level)(mt_cgroup *, const char *)) {
   char dir[PATH_BYTES];

@@ -19,8 +19,8 @@ static int load_topology(mt_cpu *c, const char *xml, mt_err *e) {
   if (xml && !is_synthetic && hwloc_topology_set_xml(c->topology, xml))
     return mt_err_set(e, MT_EIO, "cannot read the topology %s", xml);
   if (hwloc_topology_load(c->topology))
-    return mt_err_set(e, xml ? MT_EFORMAT : MT_EIO, "cannot load the topology%s%s",
-                      xml ? " " : "", xml ? xml : "");
+    return mt_err_set(e, xml ? MT_EFORMAT : MT_EIO, "cannot load the topology%s%s", xml ? " " : "",
+                      xml ? xml : "");
   c->here = !xml;
   return MT_OK;
 }
@@ -62,15 +62,14 @@ static int restrict_to_list(mt_cpu *c, const char *list, mt_err *e) {
   return rc;
 }
 
-/* The NUMA node with the smallest set of CPUs that holds the core. Memory nodes without CPUs of their
- * own (CXL, or HBM beside DRAM) hang beside others and make no domain. */
+/* The NUMA node with the smallest set of CPUs that holds the core. Memory nodes without CPUs of
+ * their own (CXL, or HBM beside DRAM) hang beside others and make no domain. */
 static hwloc_const_bitmap_t domain_set(const mt_cpu *c, hwloc_obj_t core) {
   hwloc_const_bitmap_t best = NULL;
   hwloc_obj_t node = NULL;
   while ((node = hwloc_get_next_obj_by_type(c->topology, HWLOC_OBJ_NUMANODE, node)) != NULL) {
     if (!node->cpuset || !hwloc_bitmap_isincluded(core->cpuset, node->cpuset)) continue;
-    if (!best || hwloc_bitmap_weight(node->cpuset) < hwloc_bitmap_weight(best))
-      best = node->cpuset;
+    if (!best || hwloc_bitmap_weight(node->cpuset) < hwloc_bitmap_weight(best)) best = node->cpuset;
   }
   return best;
 }
@@ -157,12 +156,24 @@ void mt_cpu_close(mt_cpu *c) {
   free(c);
 }
 
-int mt_cpu_cores(const mt_cpu *c) { return c->n_cores; }
-int mt_cpu_numa_domains(const mt_cpu *c) { return c->n_domains; }
-int mt_cpu_quota_cores(const mt_cpu *c) { return c->quota_cores; }
-uint64_t mt_cpu_memory_bytes(const mt_cpu *c) { return c->memory_bytes; }
-const char *mt_cpu_name(const mt_cpu *c) { return c->name; }
-int mt_cpu_core_numa(const mt_cpu *c, int core) { return c->domain[core]; }
+int mt_cpu_cores(const mt_cpu *c) {
+  return c->n_cores;
+}
+int mt_cpu_numa_domains(const mt_cpu *c) {
+  return c->n_domains;
+}
+int mt_cpu_quota_cores(const mt_cpu *c) {
+  return c->quota_cores;
+}
+uint64_t mt_cpu_memory_bytes(const mt_cpu *c) {
+  return c->memory_bytes;
+}
+const char *mt_cpu_name(const mt_cpu *c) {
+  return c->name;
+}
+int mt_cpu_core_numa(const mt_cpu *c, int core) {
+  return c->domain[core];
+}
 
 uint64_t mt_cpu_memory_available_bytes(const mt_cpu *c) {
   if (!c->root) return c->memory_bytes;
@@ -192,16 +203,16 @@ bool mt_cpu_baseline_ok(mt_err *e) {
   if (!__get_cpuid_count(7, 0, &a, &b7, &t, &d)) b7 = 0;
   if (!__get_cpuid(0x80000001u, &a, &b, &c81, &d)) c81 = 0;
   if (c1 & OSXSAVE) __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
-  const char *lack = (c1 & AVX) == 0                     ? "AVX"
-                     : (b7 & AVX2) == 0                  ? "AVX2"
-                     : (c1 & FMA) == 0                   ? "FMA"
-                     : (c1 & F16C) == 0                  ? "F16C"
-                     : (b7 & BMI1) == 0                  ? "BMI1"
-                     : (b7 & BMI2) == 0                  ? "BMI2"
-                     : (c81 & LZCNT) == 0                ? "LZCNT"
-                     : (c1 & MOVBE) == 0                 ? "MOVBE"
-                     : !(c1 & OSXSAVE) || (lo & 6) != 6  ? "AVX support of the operating system"
-                                                         : NULL;
+  const char *lack = (c1 & AVX) == 0                    ? "AVX"
+                     : (b7 & AVX2) == 0                 ? "AVX2"
+                     : (c1 & FMA) == 0                  ? "FMA"
+                     : (c1 & F16C) == 0                 ? "F16C"
+                     : (b7 & BMI1) == 0                 ? "BMI1"
+                     : (b7 & BMI2) == 0                 ? "BMI2"
+                     : (c81 & LZCNT) == 0               ? "LZCNT"
+                     : (c1 & MOVBE) == 0                ? "MOVBE"
+                     : !(c1 & OSXSAVE) || (lo & 6) != 6 ? "AVX support of the operating system"
+                                                        : NULL;
   if (!lack) return true;
   mt_err_set(e, MT_EUNSUPPORTED,
              "this CPU lacks %s: mutirao needs x86-64-v3 (Intel Haswell 2013, AMD Zen 2017 or "

@@ -11,9 +11,9 @@ struct mt_cpu {
   hwloc_obj_t *core; /* [n_cores], domain by domain */
   int *domain;       /* [n_cores] ascending */
   int n_cores, n_domains, quota_cores;
-  bool own_mask;     /* a launcher gave this process cores that no other rank has */
-  bool here;         /* this machine, not a captured one */
-  char *root;        /* of cgroup and memory files; NULL where no limits apply */
+  bool own_mask; /* a launcher gave this process cores that no other rank has */
+  bool here;     /* this machine, not a captured one */
+  char *root;    /* of cgroup and memory files; NULL where no limits apply */
   uint64_t memory_bytes;
   char name[128];
 };
@@ -24,8 +24,8 @@ typedef struct mt_cgroup {
   uint64_t memory_bytes;    /* UINT64_MAX: no limit */
   uint64_t available_bytes; /* the least of what each level has left */
 } mt_cgroup;
-/* Reads {root}/proc/self/cgroup and below {root}/sys/fs/cgroup, versions 1, 2 and mixed. Whatever is
- * absent or malformed sets no limit. */
+/* Reads {root}/proc/self/cgroup and below {root}/sys/fs/cgroup, versions 1, 2 and mixed. Whatever
+ * is absent or malformed sets no limit. */
 mt_cgroup mt_cgroup_read(const char *root);
 /* Number after `key` in a file of lines "key value"; 0 where absent. */
 uint64_t mt_cgroup_find(const char *path, const char *key);

@@ -29,8 +29,8 @@ typedef struct member {
 } member;
 
 struct mt_team {
-  gate work;     /* another piece of work, or the end */
-  gate done;     /* all have finished it */
+  gate work; /* another piece of work, or the end */
+  gate done; /* all have finished it */
   gate barrier;
   _Alignas(64) _Atomic int running;
   _Alignas(64) _Atomic int at_barrier;
@@ -53,7 +53,9 @@ static void relax(void) {
 #endif
 }
 
-static uint32_t gate_read(gate *g) { return atomic_load_explicit(&g->seq, memory_order_acquire); }
+static uint32_t gate_read(gate *g) {
+  return atomic_load_explicit(&g->seq, memory_order_acquire);
+}
 
 static bool spin(const mt_team *t, gate *g, uint32_t old) {
   if (t->oversubscribed) {
@@ -162,8 +164,7 @@ static int copy_cores(mt_team *t, const mt_cpu *c, const int *core, mt_err *e) {
 static int start_threads(mt_team *t, mt_err *e) {
   t->handle = mt_calloc((size_t)t->n, sizeof *t->handle);
   t->member = mt_calloc((size_t)t->n, sizeof *t->member);
-  if (!t->handle || !t->member)
-    return mt_err_set(e, MT_ENOMEM, "no memory for %d threads", t->n);
+  if (!t->handle || !t->member) return mt_err_set(e, MT_ENOMEM, "no memory for %d threads", t->n);
   for (int i = 1; i < t->n; i++) {
     t->member[i] = (member){t, i};
     if (pthread_create(&t->handle[i], NULL, thread_main, &t->member[i]))
@@ -215,7 +216,9 @@ void mt_team_free(mt_team *t) {
   free(t);
 }
 
-int mt_team_size(const mt_team *t) { return t->n; }
+int mt_team_size(const mt_team *t) {
+  return t->n;
+}
 
 void mt_team_share(size_t n, int thread, int n_threads, size_t *begin, size_t *end) {
   size_t parts = (size_t)n_threads, i = (size_t)thread, share = n / parts, extra = n % parts;

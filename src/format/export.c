@@ -6,7 +6,9 @@
 
 static const char block_magic[8] = "MTHEADR1";
 
-static int put_u64(mt_buf *b, uint64_t v) { return mt_buf_append(b, &v, sizeof v); }
+static int put_u64(mt_buf *b, uint64_t v) {
+  return mt_buf_append(b, &v, sizeof v);
+}
 
 /* magic, kind, number of files; for each: path length, path, size, header length, header. */
 int mt_weights_export(const mt_weights *w, mt_buf *out, mt_err *e) {

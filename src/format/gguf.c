@@ -26,7 +26,9 @@ typedef struct cursor {
   bool complete; /* the header is all in memory: never read */
 } cursor;
 
-static mt_format_file *file_of(const cursor *c) { return &c->w->file[c->file]; }
+static mt_format_file *file_of(const cursor *c) {
+  return &c->w->file[c->file];
+}
 
 /* Bytes that may still belong to the header. */
 static uint64_t remaining(const cursor *c) {

@@ -130,7 +130,9 @@ static bool get_number(const mt_weights *w, const mt_gguf_kv *kv, size_t i, doub
   return true;
 }
 
-bool mt_gguf_has(const mt_weights *w, const char *key) { return find(w, key) != NULL; }
+bool mt_gguf_has(const mt_weights *w, const char *key) {
+  return find(w, key) != NULL;
+}
 
 bool mt_gguf_u64(const mt_weights *w, const char *key, uint64_t *out) {
   const mt_gguf_kv *kv = find_element(w, key, false, 0);

@@ -10,7 +10,7 @@
 /* Headers beyond these sizes are refused before they are read: real ones stay below a few dozen MB.
  * The first is the limit that the safetensors specification states. */
 #define MT_SAFETENSORS_HEADER_MAX 100000000u
-#define MT_GGUF_HEADER_MAX (256u << 20)
+#define MT_GGUF_HEADER_MAX        (256u << 20)
 
 typedef struct mt_format_file {
   char *path;

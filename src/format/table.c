@@ -180,8 +180,12 @@ int mt_weights_open(mt_weights **out, const char *path, mt_err *e) {
   return rc;
 }
 
-mt_weights_kind mt_weights_get_kind(const mt_weights *w) { return w->kind; }
-size_t mt_weights_count(const mt_weights *w) { return w->n_tensors; }
+mt_weights_kind mt_weights_get_kind(const mt_weights *w) {
+  return w->kind;
+}
+size_t mt_weights_count(const mt_weights *w) {
+  return w->n_tensors;
+}
 const mt_tensor_info *mt_weights_at(const mt_weights *w, size_t i) {
   return i < w->n_tensors ? &w->tensor[i] : NULL;
 }

@@ -50,7 +50,7 @@ void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min);
 
-/* ---- bits ------------------------------------------------------------------------------------ */
+/* ---- bits -------------------------------------------------------------------------------- */
 
 static inline uint32_t mt_f32_bits(float f) {
   uint32_t u;
@@ -92,7 +92,7 @@ static inline float mt_bf16_to_f32(uint16_t h) {
   return mt_f32_of_bits((uint32_t)h << 16);
 }
 
-/* ---- constants of the recipes ---------------------------------------------------------------- */
+/* ---- constants of the recipes ------------------------------------------------------------ */
 
 /* exp: n = rint(x · log2 e) by adding 1.5 · 2^23; r = x − n ln 2 in two fma (the first exact);
  * e^r = 1 + (r + r² q(r)), q of degree 4, minimax with coefficients that are floats, relative

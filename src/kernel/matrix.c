@@ -29,7 +29,7 @@ const mt_qinfo *mt_qinfo_get(mt_dtype type) {
   return QINFO[type].slots ? &QINFO[type] : NULL;
 }
 
-/* ---- layout ---------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------ */
 
 static int check_units(const uint32_t *unit, size_t n_units, size_t cols, mt_err *e) {
   bool ok = cols <= INT32_MAX && unit[0] == 0 && unit[n_units] == cols;
@@ -145,7 +145,7 @@ void mt_matrix_fini(mt_matrix *m) {
   *m = (mt_matrix){0};
 }
 
-/* ---- packing --------------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------------- */
 
 static uint32_t load_u32(const void *p) {
   uint32_t u;
@@ -291,7 +291,7 @@ void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *s
   }
 }
 
-/* ---- reading back ---------------------------------------------------------------------------- */
+/* ---- reading back ------------------------------------------------------------------------ */
 
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min) {

@@ -1,8 +1,8 @@
 /* The inexact backend: f32, f16 and bf16 weights widened to f32 row-major, multiplied by
  * OpenBLAS. Its bits depend on a row's place in the tile, the number of rows and the CPU;
  * everything else comes from the best exact table.
- * The library is loaded when it is asked for: merely linked, it starts a thread per core in every rank, and these spin
- * for ever at exit where memory is short. */
+ * The library is loaded when it is asked for: merely linked, it starts a thread per core in every
+ * rank, and these spin for ever at exit where memory is short. */
 #include <cblas.h>
 #include <dlfcn.h>
 #include <pthread.h>
@@ -20,8 +20,8 @@ static void sgemm(const mt_matrix *m, size_t panel_begin, size_t n_rows_w, size_
                   const mt_act *a, size_t row_begin, size_t n, float *out, size_t ld_out) {
   const float *w = (const float *)(const void *)(m->data + panel_begin * m->panel_bytes);
   blas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)n, (int)n_rows_w, (int)(k1 - k0), 1.0f,
-              a->x + row_begin * a->ld_x + k0, (int)a->ld_x, w + k0, (int)m->cols, 0.0f, out,
-              (int)ld_out);
+             a->x + row_begin * a->ld_x + k0, (int)a->ld_x, w + k0, (int)m->cols, 0.0f, out,
+             (int)ld_out);
 }
 
 static size_t rows_of(const mt_matrix *m, size_t panel_begin, size_t panel_end) {
@@ -81,7 +81,8 @@ static void fill(void) {
   void *lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   void *sgemm_at = lib ? dlsym(lib, "cblas_sgemm") : NULL;
   if (!sgemm_at) return;
-  memcpy(&blas_sgemm, &sgemm_at, sizeof blas_sgemm); /* ISO C has no cast from object to function pointer */
+  memcpy(&blas_sgemm, &sgemm_at,
+         sizeof blas_sgemm); /* ISO C has no cast from object to function pointer */
   table = *exact_table;
   table.isa = "openblas";
   table.exact = false;

@@ -70,7 +70,9 @@ void mt_kv_free(mt_kv *kv) {
   free(kv);
 }
 
-size_t mt_kv_bytes(const mt_kv *kv) { return kv->block_bytes * kv->n_blocks; }
+size_t mt_kv_bytes(const mt_kv *kv) {
+  return kv->block_bytes * kv->n_blocks;
+}
 
 /* ---- blocks ------------------------------------------------------------------------------ */
 
@@ -135,7 +137,9 @@ void mt_kv_truncate(mt_kv *kv, size_t seq, size_t n_tokens) {
   s->n_tokens = n_tokens;
 }
 
-void mt_kv_drop(mt_kv *kv, size_t seq) { mt_kv_truncate(kv, seq, 0); }
+void mt_kv_drop(mt_kv *kv, size_t seq) {
+  mt_kv_truncate(kv, seq, 0);
+}
 
 int mt_kv_fork(mt_kv *kv, size_t from, size_t to, size_t n_tokens, mt_err *e) {
   if (from >= kv->max_seqs || to >= kv->max_seqs)
@@ -165,8 +169,12 @@ int mt_kv_fork(mt_kv *kv, size_t from, size_t to, size_t n_tokens, mt_err *e) {
 size_t mt_kv_length(const mt_kv *kv, size_t seq) {
   return seq < kv->max_seqs ? kv->seq[seq].n_tokens : 0;
 }
-size_t mt_kv_free_blocks(const mt_kv *kv) { return kv->n_free; }
-size_t mt_kv_used_blocks(const mt_kv *kv) { return kv->n_blocks - kv->n_free; }
+size_t mt_kv_free_blocks(const mt_kv *kv) {
+  return kv->n_free;
+}
+size_t mt_kv_used_blocks(const mt_kv *kv) {
+  return kv->n_blocks - kv->n_free;
+}
 
 void *mt_kv_k(const mt_kv *kv, size_t seq, size_t block_index, uint32_t layer, uint32_t head) {
   size_t at = ((size_t)layer * kv->d.n_kv_heads_local + head) * (kv->k_bytes + kv->v_bytes);

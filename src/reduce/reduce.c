@@ -11,14 +11,14 @@
 #include <string.h>
 
 enum {
-  LINE = 16,              /* elements: a cache line of f32 */
-  BLOCK = 256,            /* elements summed at a time, so that they stay in the first cache */
-  TEAM_WORK = 32768,      /* element additions from which threads are worth waking */
-  EXP_LIMIT = 170,        /* what mt_reduce_quantum_exp gives, and some more; see scaled() */
+  LINE = 16,         /* elements: a cache line of f32 */
+  BLOCK = 256,       /* elements summed at a time, so that they stay in the first cache */
+  TEAM_WORK = 32768, /* element additions from which threads are worth waking */
+  EXP_LIMIT = 170,   /* what mt_reduce_quantum_exp gives, and some more; see scaled() */
   QUANTUM_BITS = 32,
   LEAST_EXP = -126,
-  TOO_LARGE = 1 << 30,    /* added to the rank where only the result is too large */
-  NO_FAULT = INT32_MAX,   /* no rank */
+  TOO_LARGE = 1 << 30,  /* added to the rank where only the result is too large */
+  NO_FAULT = INT32_MAX, /* no rank */
 };
 
 typedef struct head {
@@ -53,7 +53,9 @@ int mt_reduce_quantum_exp(float mean_square) {
 
 /* ---- the pieces -------------------------------------------------------------------------- */
 
-static size_t lines_of(size_t n) { return n / LINE + (n % LINE != 0); }
+static size_t lines_of(size_t n) {
+  return n / LINE + (n % LINE != 0);
+}
 
 /* First element of piece p of n elements. */
 static size_t piece_begin(const mt_reduce *r, size_t n, int p) {
@@ -72,13 +74,19 @@ static size_t largest_piece(const mt_reduce *r) {
   return (lines_of(r->max_elems) / (size_t)r->pieces + 1) * LINE;
 }
 
-static head *head_of(mt_reduce *r, int member) { return mt_comm_window_at(r->window, member); }
+static head *head_of(mt_reduce *r, int member) {
+  return mt_comm_window_at(r->window, member);
+}
 static int64_t *acc_of(mt_reduce *r, int member) {
   return (int64_t *)(void *)((char *)mt_comm_window_at(r->window, member) + sizeof(head));
 }
-static float *board(mt_reduce *r) { return (float *)(void *)(acc_of(r, 0) + r->max_elems); }
+static float *board(mt_reduce *r) {
+  return (float *)(void *)(acc_of(r, 0) + r->max_elems);
+}
 
-int64_t *mt_reduce_acc(mt_reduce *r) { return acc_of(r, r->member); }
+int64_t *mt_reduce_acc(mt_reduce *r) {
+  return acc_of(r, r->member);
+}
 
 /* The word behind a piece has the size of an f32 but is an integer. */
 static void write_word(mt_reduce *r, size_t n, int p, int32_t word) {
@@ -172,7 +180,9 @@ static void sum_members(pass *p, size_t at, size_t n, uint64_t *sum) {
       note_fault(p, mt_comm_group_member(r->comm, m));
 }
 
-static size_t block_size(size_t at, size_t end) { return end - at < BLOCK ? end - at : BLOCK; }
+static size_t block_size(size_t at, size_t end) {
+  return end - at < BLOCK ? end - at : BLOCK;
+}
 
 /* One group: sums and rounds onto the board. */
 static void body_sum_round(pass *p, size_t begin, size_t end) {
@@ -225,7 +235,9 @@ static void body_copy(pass *p, size_t begin, size_t end) {
 
 /* ---- the sum ----------------------------------------------------------------------------- */
 
-static int32_t sooner(int32_t a, int32_t b) { return a < b ? a : b; }
+static int32_t sooner(int32_t a, int32_t b) {
+  return a < b ? a : b;
+}
 
 /* What the members of the group said of themselves, and this pass found. */
 static int32_t group_fault(mt_reduce *r, int32_t found) {
@@ -301,7 +313,7 @@ static int report(mt_reduce *r, int32_t fault, const char *where, mt_err *e) {
   return mt_err_set(e, MT_ENUMERIC, "%s: rank %d on %s: %s", where, rank,
                     mt_comm_rank_host(r->comm, rank),
                     fault >= TOO_LARGE ? "the sum is too large for 32-bit floating point"
-                              : "a partial sum is not a number, infinite or too large");
+                                       : "a partial sum is not a number, infinite or too large");
 }
 
 int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,

@@ -16,7 +16,9 @@ uint32_t mt_shard_ffn_unit(uint32_t ffn) {
   return wide ? UNIT_WIDE : UNIT_NARROW;
 }
 
-static uint32_t blocks_of(uint32_t n, uint32_t block) { return n / block + (n % block != 0); }
+static uint32_t blocks_of(uint32_t n, uint32_t block) {
+  return n / block + (n % block != 0);
+}
 
 /* A range of blocks as a range of items; the last block may be short. */
 static mt_range items_of(mt_range blocks, uint32_t block, uint32_t n) {

@@ -111,9 +111,10 @@ static uint32_t *copy(const uint32_t *from, size_t n) {
 static int take(const Mutirao__StepPlan *m, mt_step_plan *p, mt_err *e) {
   if (m->n_position != m->n_token || m->n_sequence != m->n_token || m->n_flags != m->n_token ||
       m->n_planned != m->n_token)
-    return mt_err_set(e, MT_EFORMAT,
-                      "a step plan of %zu tokens, %zu positions, %zu sequences, %zu flags, %zu plans",
-                      m->n_token, m->n_position, m->n_sequence, m->n_flags, m->n_planned);
+    return mt_err_set(
+        e, MT_EFORMAT,
+        "a step plan of %zu tokens, %zu positions, %zu sequences, %zu flags, %zu plans", m->n_token,
+        m->n_position, m->n_sequence, m->n_flags, m->n_planned);
   if (m->n_token > MT_WIRE_ROWS_MOST || m->n_cache > MT_WIRE_COMMANDS_MOST)
     return mt_err_set(e, MT_ERANGE, "a step of %zu rows and %zu cache commands, of at most %d, %d",
                       m->n_token, m->n_cache, MT_WIRE_ROWS_MOST, MT_WIRE_COMMANDS_MOST);
@@ -139,7 +140,8 @@ static int take(const Mutirao__StepPlan *m, mt_step_plan *p, mt_err *e) {
 int mt_wire_unpack_step(const void *data, size_t n, mt_step_plan *out, mt_err *e) {
   int rc;
   memset(out, 0, sizeof *out);
-  Mutirao__StepPlan *m = mt_wire_unpack(&mutirao__step_plan__descriptor, data, n, "step plan", &rc, e);
+  Mutirao__StepPlan *m =
+      mt_wire_unpack(&mutirao__step_plan__descriptor, data, n, "step plan", &rc, e);
   if (!m) return rc;
   rc = mt_wire_check_version(m->version, "step plan", e);
   if (!rc) rc = take(m, out, e);

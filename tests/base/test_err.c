@@ -2,8 +2,8 @@
 #include "mt_test.h"
 #include "mutirao/base.h"
 
-static const int all_codes[] = {MT_OK,      MT_EINVAL,       MT_ENOMEM,   MT_EIO,
-                                MT_EFORMAT, MT_EUNSUPPORTED, MT_ERANGE,   MT_ENUMERIC,
+static const int all_codes[] = {MT_OK,      MT_EINVAL,       MT_ENOMEM,    MT_EIO,
+                                MT_EFORMAT, MT_EUNSUPPORTED, MT_ERANGE,    MT_ENUMERIC,
                                 MT_EPEER,   MT_ELIMIT,       MT_ECANCELED, MT_ESYSTEM};
 enum { N_CODES = sizeof all_codes / sizeof all_codes[0] };
 

@@ -22,10 +22,14 @@ static double ulps(double got, long double want) {
 }
 
 /* A positive double of any exponent. */
-static double any_positive(void) { return exp(uniform(-745, 709)); }
+static double any_positive(void) {
+  return exp(uniform(-745, 709));
+}
 
 /* Close to 1, on either side, down to the last place. */
-static double near_one(void) { return 1 + uniform(-0.5, 0.5) * exp(-uniform(0, 37)); }
+static double near_one(void) {
+  return 1 + uniform(-0.5, 0.5) * exp(-uniform(0, 37));
+}
 
 static void test_exp(void) {
   double worst = 0;

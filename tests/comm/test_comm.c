@@ -84,7 +84,8 @@ static int rank_idle(mt_comm *c) {
   return rc;
 }
 
-/* Rank 0 is stopped while the others wait for a plan, which may rightly last: only its state tells. */
+/* Rank 0 is stopped while the others wait for a plan, which may rightly last: only its state tells.
+ */
 static int rank_idle_stop(mt_comm *c) {
   mt_err e = {0};
   int rc = mt_comm_barrier(c, &e), plan = 0;
@@ -148,10 +149,11 @@ static int run(const char *command, mt_buf *out) {
 
 static int mpirun(const char *env, const char *options, const char *args, mt_buf *out) {
   char command[5000];
-  snprintf(command, sizeof command,
-           "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s mpirun --oversubscribe "
-           "--bind-to none --mca plm isolated %s '%s' %s",
-           env, options, self, args);
+  snprintf(
+      command, sizeof command,
+      "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 %s mpirun --oversubscribe "
+      "--bind-to none --mca plm isolated %s '%s' %s",
+      env, options, self, args);
   return run(command, out);
 }
 
@@ -175,7 +177,8 @@ static void test_killed(void) {
     CU_ASSERT(strstr(out.data, "late") == NULL);
   }
   CU_ASSERT_NOT_EQUAL(mpirun("", "-n 3", "kill 1", &out), 0);
-  CU_ASSERT_NOT_EQUAL(mpirun("MUTIRAO_FAKE_NODES=2", "--enable-recovery -n 4", "kill 3", &out), 124);
+  CU_ASSERT_NOT_EQUAL(mpirun("MUTIRAO_FAKE_NODES=2", "--enable-recovery -n 4", "kill 3", &out),
+                      124);
   CU_ASSERT(says(&out, "rank 3 on "));
   mt_buf_free(&out);
 }
@@ -198,12 +201,13 @@ static void test_stopped(void) {
 static void test_namespaces(void) {
   mt_buf out = {0};
   char command[6000];
-  snprintf(command, sizeof command,
-           "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe "
-           "--bind-to none --mca plm isolated -n 2 sh -c 'p=; if [ $OMPI_COMM_WORLD_RANK = 1 ]; then "
-           "unshare --pid --fork true || exit 77; p=\"unshare --pid --fork --mount-proc\"; fi; "
-           "exec $p \"%s\" open'",
-           self);
+  snprintf(
+      command, sizeof command,
+      "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe "
+      "--bind-to none --mca plm isolated -n 2 sh -c 'p=; if [ $OMPI_COMM_WORLD_RANK = 1 ]; then "
+      "unshare --pid --fork true || exit 77; p=\"unshare --pid --fork --mount-proc\"; fi; "
+      "exec $p \"%s\" open'",
+      self);
   int rc = run(command, &out);
   if (rc == 77) {
     printf("\nskipped: no right to make a PID namespace\n");
@@ -219,11 +223,12 @@ static void test_namespaces(void) {
 static void test_one_alone(void) {
   mt_buf out = {0};
   char command[6000];
-  snprintf(command, sizeof command,
-           "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUTIRAO_FAKE_NODES=2 mpirun "
-           "--oversubscribe --bind-to none --mca plm isolated -n 4 sh -c '"
-           "[ $OMPI_COMM_WORLD_RANK = 1 ] && export MUTIRAO_SHARED_MEMORY=0; exec \"%s\" open'",
-           self);
+  snprintf(
+      command, sizeof command,
+      "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MUTIRAO_FAKE_NODES=2 mpirun "
+      "--oversubscribe --bind-to none --mca plm isolated -n 4 sh -c '"
+      "[ $OMPI_COMM_WORLD_RANK = 1 ] && export MUTIRAO_SHARED_MEMORY=0; exec \"%s\" open'",
+      self);
   CU_ASSERT_EQUAL(run(command, &out), 0);
   CU_ASSERT(says(&out, "rank 0 of 4, alone"));
   CU_ASSERT(says(&out, "rank 1 of 4, alone"));
@@ -256,11 +261,12 @@ static void test_absent(void) {
 static void test_small_shm(void) {
   mt_buf out = {0};
   char command[5000];
-  snprintf(command, sizeof command,
-           "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 unshare -m sh -c "
-           "\"mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 77; mpirun --oversubscribe --bind-to "
-           "none --mca plm isolated -n 4 '%s' open\"",
-           self);
+  snprintf(
+      command, sizeof command,
+      "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 unshare -m sh -c "
+      "\"mount -t tmpfs -o size=1m tmpfs /dev/shm || exit 77; mpirun --oversubscribe --bind-to "
+      "none --mca plm isolated -n 4 '%s' open\"",
+      self);
   int rc = run(command, &out);
   if (rc == 77 || (rc && geteuid())) {
     printf("\nskipped: no right to mount a small /dev/shm\n");
@@ -312,11 +318,14 @@ int main(int argc, char **argv) {
   if (argc > 1) return rank_main(argc, argv);
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return 2;
-  const mt_test tests[] = {{"is rank", test_is_rank}, {"Slurm without PMIx", test_slurm},
+  const mt_test tests[] = {{"is rank", test_is_rank},
+                           {"Slurm without PMIx", test_slurm},
                            {"small /dev/shm", test_small_shm},
-                           {"rank killed", test_killed}, {"rank stopped", test_stopped},
+                           {"rank killed", test_killed},
+                           {"rank stopped", test_stopped},
                            {"PID namespaces", test_namespaces},
                            {"one rank cannot share", test_one_alone},
-                           {"idle ranks sleep", test_idle}, {"rank absent", test_absent}};
+                           {"idle ranks sleep", test_idle},
+                           {"rank absent", test_absent}};
   return mt_test_run("comm", tests, sizeof tests / sizeof tests[0]);
 }

@@ -32,9 +32,10 @@ static const machine machines[] = {
     {"zen-two-cores.xml", NULL, 2, 1},
     {"two-sockets.xml", NULL, 16, 2},
     {"two-sockets-eight-domains.xml", NULL, 64, 8},
-    {"two-sockets-eight-domains.xml", "0-15,32-35,127", 11, 3}, /* a cpuset smaller than the machine */
-    {"hbm-beside-dram.xml", NULL, 8, 1},                        /* two memories, one set of cores */
-    {"two-sockets.xml", "0-4,8", 6, 2},                         /* uneven domains */
+    {"two-sockets-eight-domains.xml", "0-15,32-35,127", 11,
+     3},                                 /* a cpuset smaller than the machine */
+    {"hbm-beside-dram.xml", NULL, 8, 1}, /* two memories, one set of cores */
+    {"two-sockets.xml", "0-4,8", 6, 2},  /* uneven domains */
     {"two-sockets.xml", "3", 1, 1},
     {"synthetic:numa:2 core:4 pu:2", NULL, 8, 2},
     {"synthetic:package:2 numa:4 l3:1 core:8 pu:2", NULL, 64, 8},
@@ -227,7 +228,8 @@ static void test_cgroup_v2(void) {
 
 static void test_cgroup_v1(void) {
   new_root();
-  put("proc/self/cgroup", "12:cpuset:/\n5:cpuacct,cpu:/docker/abc\n4:memory:/docker/abc\n1:name=x:/\n");
+  put("proc/self/cgroup",
+      "12:cpuset:/\n5:cpuacct,cpu:/docker/abc\n4:memory:/docker/abc\n1:name=x:/\n");
   put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   put("sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "400000\n");
   put("sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "100000\n");
@@ -235,7 +237,8 @@ static void test_cgroup_v1(void) {
   put("sys/fs/cgroup/memory/memory.usage_in_bytes", "3221225472\n");
   put("sys/fs/cgroup/memory/docker/abc/memory.limit_in_bytes", "4294967296\n");
   put("sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "3221225472\n");
-  put("sys/fs/cgroup/memory/docker/abc/memory.stat", "inactive_file 1\ntotal_inactive_file 1048576\n");
+  put("sys/fs/cgroup/memory/docker/abc/memory.stat",
+      "inactive_file 1\ntotal_inactive_file 1048576\n");
   expect_limits(4, 4ull * GIB, (1ull << 30) + (1 << 20));
 
   new_root(); /* mixed: version 2 beside, without controllers */
@@ -287,7 +290,8 @@ static void test_here(void) {
   mt_cpu_close(c);
 }
 
-/* A mask narrower than the machine: taskset's is kept, mpirun's undone, srun's is the rank's own. */
+/* A mask narrower than the machine: taskset's is kept, mpirun's undone, srun's is the rank's own.
+ */
 static void test_masks(void) {
   cpu_set_t old, one;
   mt_cpu *c = NULL;
@@ -327,10 +331,11 @@ static void test_masks(void) {
 /* Under an emulated CPU of 2008 the sentence names what is missing. */
 static void test_old_cpu(const char *self) {
   char command[5000], line[400] = "";
-  snprintf(command, sizeof command,
-           "command -v qemu-x86_64 > /dev/null || exit 77; timeout 60 qemu-x86_64 -cpu Nehalem '%s' "
-           "baseline",
-           self);
+  snprintf(
+      command, sizeof command,
+      "command -v qemu-x86_64 > /dev/null || exit 77; timeout 60 qemu-x86_64 -cpu Nehalem '%s' "
+      "baseline",
+      self);
   FILE *p = popen(command, "r");
   CU_ASSERT_PTR_NOT_NULL_FATAL(p);
   char *got = fgets(line, sizeof line, p);
@@ -346,7 +351,8 @@ static void test_old_cpu(const char *self) {
 static char self[4096];
 static void test_baseline(void) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  printf("\nskipped: old CPU, since sanitizers do not run under qemu\n"); /* gcc's; clang's say so themselves */
+  printf("\nskipped: old CPU, since sanitizers do not run under qemu\n"); /* gcc's; clang's say so
+                                                                             themselves */
 #elif defined(__x86_64__)
   test_old_cpu(self);
 #else

@@ -9,8 +9,12 @@ enum { U8, I8, U16, I16, U32, I32, F32, BOOL, STRING, ARRAY, U64, I64, F64 };
 static inline void put(mt_buf *b, const void *p, size_t n) {
   if (mt_buf_append(b, p, n)) exit(2);
 }
-static inline void put_u32(mt_buf *b, uint32_t v) { put(b, &v, sizeof v); }
-static inline void put_u64(mt_buf *b, uint64_t v) { put(b, &v, sizeof v); }
+static inline void put_u32(mt_buf *b, uint32_t v) {
+  put(b, &v, sizeof v);
+}
+static inline void put_u64(mt_buf *b, uint64_t v) {
+  put(b, &v, sizeof v);
+}
 static inline void put_text(mt_buf *b, const char *s) {
   put_u64(b, strlen(s));
   put(b, s, strlen(s));

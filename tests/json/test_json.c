@@ -13,7 +13,9 @@ static mt_json *parse(const char *s, size_t n) {
   return j;
 }
 
-static mt_json *parse_text(const char *s) { return parse(s, strlen(s)); }
+static mt_json *parse_text(const char *s) {
+  return parse(s, strlen(s));
+}
 
 static void expect_text(const mt_json *j, int indent, const char *want) {
   mt_buf b = {0};
@@ -286,7 +288,7 @@ static void test_absent(void) {
   mt_json_free(j);
 }
 
-MT_TEST_MAIN("json", {"refused", test_refused}, {"large integers", test_large_integers}, {"place", test_place}, {"depth", test_depth},
-             {"numbers", test_numbers}, {"real round trip", test_real_round_trip},
-             {"strings", test_strings}, {"order", test_order}, {"build", test_build},
-             {"absent", test_absent})
+MT_TEST_MAIN("json", {"refused", test_refused}, {"large integers", test_large_integers},
+             {"place", test_place}, {"depth", test_depth}, {"numbers", test_numbers},
+             {"real round trip", test_real_round_trip}, {"strings", test_strings},
+             {"order", test_order}, {"build", test_build}, {"absent", test_absent})

@@ -1,5 +1,6 @@
-/* What the programs of tests/mpi share. Each is run by mpirun on the rank counts that tests/mpi/list
- * names, or alone as one rank; it ends non-zero on every rank if a check failed on any. Arguments:
+/* What the programs of tests/mpi share. Each is run by mpirun on the rank counts that
+ * tests/mpi/list names, or alone as one rank; it ends non-zero on every rank if a check failed on
+ * any. Arguments:
  * --nodes K pretends that there are K nodes, --no-shared forbids shared memory. */
 #ifndef MPI_TEST_H
 #define MPI_TEST_H
@@ -12,11 +13,11 @@
 
 static int failures, checks;
 
-#define CHECK(cond)                                                                 \
-  do {                                                                              \
-    checks++;                                                                       \
-    if (!(cond) && failures++ < 20)                                                 \
-      fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #cond);      \
+#define CHECK(cond)                                                            \
+  do {                                                                         \
+    checks++;                                                                  \
+    if (!(cond) && failures++ < 20)                                            \
+      fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #cond); \
   } while (0)
 
 static inline mt_comm *test_open(int argc, char **argv) {

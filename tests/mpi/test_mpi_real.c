@@ -1,8 +1,9 @@
-/* A real model, where it is there: the GGUF of SmolLM2-135M against the float32 evaluation of its dequantized weights
- * (real_models/smollm2-135m-q4_1.json of the reference data). The first step's ten best logits within 1.5e-3 of the
- * spread, greedy ids up to the first near tie, log-probability of each token of a paragraph, and the same bits on any
- * number of ranks. The model: $MUTIRAO_SMOLLM2, or models/smollm2-135m (make model-smollm2), or where the
- * acceptance check unpacks it. */
+/* A real model, where it is there: the GGUF of SmolLM2-135M against the float32 evaluation of its
+ * dequantized weights (real_models/smollm2-135m-q4_1.json of the reference data). The first step's
+ * ten best logits within 1.5e-3 of the spread, greedy ids up to the first near tie, log-probability
+ * of each token of a paragraph, and the same bits on any number of ranks. The model:
+ * $MUTIRAO_SMOLLM2, or models/smollm2-135m (make model-smollm2), or where the acceptance check
+ * unpacks it. */
 #include <math.h>
 #include <unistd.h>
 
@@ -10,17 +11,17 @@
 #include "mutirao/engine.h"
 
 enum { MAX_TOKENS = 512 };
-static const double NEAR_TIE = 2e-2;       /* margin below which two evaluations may choose otherwise */
-static const double TOLERANCE = 1.5e-3;    /* of the logits' spread */
+static const double NEAR_TIE = 2e-2; /* margin below which two evaluations may choose otherwise */
+static const double TOLERANCE = 1.5e-3; /* of the logits' spread */
 /* Bits of the first case's first logits with the f32 cache, any ranks, any machine. */
 static const uint64_t FIRST_BITS = 0x83879fefe83a0f75;
 
 typedef struct collected {
   size_t vocab, n_out;
-  float *first;             /* logits of the first step */
+  float *first; /* logits of the first step */
   uint32_t out[MAX_TOKENS];
   double logprob[MAX_TOKENS];
-  const uint32_t *text;     /* when scoring */
+  const uint32_t *text; /* when scoring */
 } collected;
 
 static int on_token(void *arg, const mt_token_event *ev) {
@@ -39,7 +40,8 @@ static int on_prompt(void *arg, size_t position, const float *logits) {
 static size_t read_ids(const mt_json *list, uint32_t *ids) {
   int64_t v;
   size_t n = mt_json_len(list);
-  for (size_t i = 0; i < n && i < MAX_TOKENS; i++) ids[i] = mt_json_int(mt_json_at(list, i), &v) ? (uint32_t)v : 0;
+  for (size_t i = 0; i < n && i < MAX_TOKENS; i++)
+    ids[i] = mt_json_int(mt_json_at(list, i), &v) ? (uint32_t)v : 0;
   return n < MAX_TOKENS ? n : MAX_TOKENS;
 }
 
@@ -90,8 +92,11 @@ static void check_cases(mt_engine *g, const mt_json *cases, collected *c) {
   for (size_t i = 0; i < mt_json_len(cases); i++) {
     const mt_json *item = mt_json_at(cases, i);
     uint32_t prompt[MAX_TOKENS];
-    mt_request r = {.ids = prompt, .n_ids = read_ids(mt_json_get(item, "prompt_ids"), prompt),
-                    .max_tokens = mt_json_len(mt_json_get(item, "generated_ids")), .on_token = on_token, .arg = c};
+    mt_request r = {.ids = prompt,
+                    .n_ids = read_ids(mt_json_get(item, "prompt_ids"), prompt),
+                    .max_tokens = mt_json_len(mt_json_get(item, "generated_ids")),
+                    .on_token = on_token,
+                    .arg = c};
     mt_sample_params_init(&r.sample);
     r.sample.temperature = 0;
     c->n_out = 0;
@@ -122,7 +127,8 @@ static void check_text(mt_engine *g, const mt_json *text, collected *c) {
   }
   CHECK(mt_json_number(mt_json_get(text, "perplexity"), &wanted));
   double perplexity = mt_exp64(-sum / (double)(n - 1));
-  printf("paragraph: log-probabilities off by at most %.2e, perplexity %.5f, reference %.5f\n", worst, perplexity, wanted);
+  printf("paragraph: log-probabilities off by at most %.2e, perplexity %.5f, reference %.5f\n",
+         worst, perplexity, wanted);
   CHECK(worst <= 5e-3);
   CHECK(fabs(perplexity - wanted) <= 1e-3 * wanted);
 }
@@ -139,7 +145,8 @@ static bool find_model(const char *root, char path[600]) {
 }
 
 int main(int argc, char **argv) {
-  const char *root = getenv("MUTIRAO_ROOT") ? getenv("MUTIRAO_ROOT") : ".", *dir = getenv("MT_REFERENCE");
+  const char *root = getenv("MUTIRAO_ROOT") ? getenv("MUTIRAO_ROOT") : ".",
+             *dir = getenv("MT_REFERENCE");
   char model[600], reference[600];
   snprintf(reference, sizeof reference, "%s%s/real_models/smollm2-135m-q4_1.json", dir ? dir : root,
            dir ? "" : "/../shared/reference");
@@ -155,7 +162,8 @@ int main(int argc, char **argv) {
   mt_team *team = NULL;
   mt_model *m = NULL;
   mt_engine *g = NULL;
-  mt_model_options o = {.kv_type = MT_KV_F32, .kv_tokens = MAX_TOKENS, .max_seqs = 1, .max_rows = 64};
+  mt_model_options o = {
+      .kv_type = MT_KV_F32, .kv_tokens = MAX_TOKENS, .max_seqs = 1, .max_rows = 64};
   mt_log_set_level(MT_LOG_ERROR);
   mt_comm_set_oversubscribed(comm, true);
   int rc = mt_json_read_file(&j, reference, 4 << 20, &e);

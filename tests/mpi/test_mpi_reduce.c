@@ -56,7 +56,8 @@ static void check_ties(mt_comm *c, mt_reduce *r) {
   int exp = -20;
   int64_t *acc = mt_reduce_acc(r);
   bool last = mt_comm_rank(c) == mt_comm_size(c) - 1;
-  for (size_t i = 0; i < WIDTH; i++) acc[i] = last ? (i % 2 ? -1 : 1) * ((1ll << 57) + (1ll << 33)) : 0;
+  for (size_t i = 0; i < WIDTH; i++)
+    acc[i] = last ? (i % 2 ? -1 : 1) * ((1ll << 57) + (1ll << 33)) : 0;
   for (size_t i = 0; last && i < WIDTH; i++) acc[i] += (int64_t)(i % 5) - 2;
   CHECK(mt_reduce_sum(r, 1, &exp, 0, "ties", out, NULL) == MT_OK);
   for (size_t i = 0; i < WIDTH; i++) {
@@ -65,7 +66,8 @@ static void check_ties(mt_comm *c, mt_reduce *r) {
   }
 }
 
-/* 24 units a element, dealt to the ranks as the model deals them: the result is that of one rank. */
+/* 24 units a element, dealt to the ranks as the model deals them: the result is that of one rank.
+ */
 static void check_units(mt_comm *c, mt_reduce *r) {
   enum { UNITS = 24 };
   static float out[WIDTH], want[WIDTH];
@@ -88,7 +90,9 @@ static void check_units(mt_comm *c, mt_reduce *r) {
   CHECK(same_bits(out, want, WIDTH));
 }
 
-static void clear(mt_reduce *r) { memset(mt_reduce_acc(r), 0, WIDTH * sizeof(int64_t)); }
+static void clear(mt_reduce *r) {
+  memset(mt_reduce_acc(r), 0, WIDTH * sizeof(int64_t));
+}
 
 static void expect_failure(mt_comm *c, int rc, const mt_err *e, int rank) {
   char head[80];
@@ -113,7 +117,8 @@ static void check_failures(mt_comm *c, mt_reduce *r) {
     }
   }
   clear(r);
-  for (size_t i = 0; i < WIDTH; i++) mt_reduce_acc(r)[i] = (1ll << 58) / 16; /* just not too large */
+  for (size_t i = 0; i < WIDTH; i++)
+    mt_reduce_acc(r)[i] = (1ll << 58) / 16; /* just not too large */
   CHECK(mt_reduce_sum(r, 1, &exp, 0, "", out, NULL) == MT_OK);
   CHECK(out[0] == oracle((__int128)n << 54, exp));
 }

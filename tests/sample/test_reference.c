@@ -334,15 +334,33 @@ static void composite(vector *v) {
   CU_ASSERT(mt_json_len(list) == 4);
 }
 
-static void test_softmax(void) { for_each(softmax); }
-static void test_greedy(void) { for_each(greedy); }
-static void test_logprobs(void) { for_each(logprobs); }
-static void test_top_k(void) { for_each(top_k); }
-static void test_top_p(void) { for_each(top_p); }
-static void test_min_p(void) { for_each(min_p); }
-static void test_typical_p(void) { for_each(typical_p); }
-static void test_penalties(void) { for_each(penalties); }
-static void test_logit_bias(void) { for_each(logit_bias); }
+static void test_softmax(void) {
+  for_each(softmax);
+}
+static void test_greedy(void) {
+  for_each(greedy);
+}
+static void test_logprobs(void) {
+  for_each(logprobs);
+}
+static void test_top_k(void) {
+  for_each(top_k);
+}
+static void test_top_p(void) {
+  for_each(top_p);
+}
+static void test_min_p(void) {
+  for_each(min_p);
+}
+static void test_typical_p(void) {
+  for_each(typical_p);
+}
+static void test_penalties(void) {
+  for_each(penalties);
+}
+static void test_logit_bias(void) {
+  for_each(logit_bias);
+}
 static void test_composite(void) {
   for_each(composite);
   mt_json_free(root);

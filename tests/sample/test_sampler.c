@@ -135,9 +135,11 @@ static void test_params(void) {
     size_t at;
     double good[2], bad[2];
   } option[] = {
-#define OPTION(f, a, b, c, d)                            \
-  {                                                      \
-#f, offsetof(mt_sample_params, f), {a, b }, { c, d } \
+#define OPTION(f, a, b, c, d)                     \
+  {                                               \
+#f, offsetof(mt_sample_params, f), {a, b }, { \
+      c, d                                        \
+    }                                             \
   }
       OPTION(temperature, 0, 100, -0.1, 101),
       OPTION(top_p, 0, 1, -0.1, 1.1),

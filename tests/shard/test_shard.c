@@ -27,7 +27,9 @@ static void check_kv(const mt_shard_dims *d, const mt_shard *s) {
     CU_ASSERT(h / per >= s->kv_heads.begin && h / per < s->kv_heads.end);
 }
 
-static uint32_t length(mt_range r) { return r.end - r.begin; }
+static uint32_t length(mt_range r) {
+  return r.end - r.begin;
+}
 
 /* All the laws for one model and one number of ranks. */
 static void check_plan(const mt_shard_dims *d, uint32_t n_ranks) {
@@ -57,9 +59,15 @@ static void check_plan(const mt_shard_dims *d, uint32_t n_ranks) {
 
 static void test_tiles(void) {
   static const mt_shard_dims real[] = {
-      {9, 3, 64, 1536, 49152},     {32, 8, 128, 14336, 128256}, {4, 1, 256, 2048, 262144},
-      {64, 8, 128, 28672, 151936}, {1, 1, 1, 1, 1},             {7, 7, 80, 127, 65},
-      {12, 12, 64, 129, 64},       {16, 2, 128, 4096, 63},      {40, 40, 128, 17920, 32064},
+      {9, 3, 64, 1536, 49152},
+      {32, 8, 128, 14336, 128256},
+      {4, 1, 256, 2048, 262144},
+      {64, 8, 128, 28672, 151936},
+      {1, 1, 1, 1, 1},
+      {7, 7, 80, 127, 65},
+      {12, 12, 64, 129, 64},
+      {16, 2, 128, 4096, 63},
+      {40, 40, 128, 17920, 32064},
   };
   for (size_t i = 0; i < sizeof real / sizeof real[0]; i++)
     for (uint32_t n = 1; n <= MAX_RANKS; n++) check_plan(&real[i], n);
@@ -95,7 +103,8 @@ static void test_units(void) {
 }
 
 static void test_shared_kv(void) {
-  mt_shard_dims d = {32, 4, 128, 8192, 1000}; /* 8 queries a KV head, 8 ranks: two ranks hold each */
+  mt_shard_dims d = {32, 4, 128, 8192,
+                     1000}; /* 8 queries a KV head, 8 ranks: two ranks hold each */
   for (uint32_t r = 0; r < 8; r++) {
     mt_shard s;
     CU_ASSERT_EQUAL(mt_shard_plan(&d, 8, r, &s, NULL), MT_OK);

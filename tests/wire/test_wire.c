@@ -9,8 +9,8 @@ static uint32_t pick(uint32_t i, uint32_t what, uint32_t n) {
 }
 
 static mt_step_plan make_plan(uint32_t i, size_t rows, size_t commands) {
-  mt_step_plan p = {.step = (uint64_t)i << 33, .kind = MT_STEP_RUN, .n_rows = rows,
-                    .n_commands = commands};
+  mt_step_plan p = {
+      .step = (uint64_t)i << 33, .kind = MT_STEP_RUN, .n_rows = rows, .n_commands = commands};
   p.token = mt_calloc(rows, 4);
   p.position = mt_calloc(rows, 4);
   p.sequence = mt_calloc(rows, 4);
@@ -71,7 +71,8 @@ static void test_round_trip(void) {
 
 static void test_kinds(void) {
   for (int k = MT_STEP_STOP; k <= MT_STEP_ATTENTION; k++) {
-    mt_step_plan p = {.step = 9, .kind = (mt_step_kind)k, .argument = k >= MT_STEP_PROBE ? 7 : 0}, q;
+    mt_step_plan p = {.step = 9, .kind = (mt_step_kind)k, .argument = k >= MT_STEP_PROBE ? 7 : 0},
+                 q;
     mt_buf b = {0};
     CU_ASSERT_EQUAL_FATAL(mt_wire_pack_step(&p, &b, NULL), MT_OK);
     CU_ASSERT_EQUAL_FATAL(mt_wire_unpack_step(b.data, b.len, &q, NULL), MT_OK);
@@ -85,10 +86,11 @@ static void test_kinds(void) {
 }
 
 /* Bytes as Protocol Buffers' own documentation says they are: field 1 varint 1 (version), field 2
- * varint 300 (step), field 3 varint 1 (kind), fields 4 to 7 packed [5], [6], [0], [1], field 9 packed [8]. */
+ * varint 300 (step), field 3 varint 1 (kind), fields 4 to 7 packed [5], [6], [0], [1], field 9
+ * packed [8]. */
 static void test_format(void) {
-  static const unsigned char want[] = {0x08, 1, 0x10, 0xac, 2, 0x18, 1, 0x22, 1, 5,
-                                       0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1, 0x4a, 1, 8};
+  static const unsigned char want[] = {0x08, 1, 0x10, 0xac, 2, 0x18, 1, 0x22, 1,    5, 0x2a,
+                                       1,    6, 0x32, 1,    0, 0x3a, 1, 1,    0x4a, 1, 8};
   mt_step_plan p = make_plan(0, 1, 0);
   mt_buf b = {0};
   p.step = 300;
@@ -123,16 +125,24 @@ static void test_refuses_bytes(void) {
       {{0x08, 1}, 2, MT_EFORMAT, "kind of step, 0"},
       {{0x08, 1, 0x18, 9}, 4, MT_EFORMAT, "kind of step, 9"},
       {{0x08, 1, 0x18, 1, 0x22, 2, 5, 6, 0x2a, 1, 1}, 11, MT_EFORMAT, "2 tokens, 1 positions"},
-      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1}, 16, MT_EFORMAT,
+      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1},
+       16,
+       MT_EFORMAT,
        "1 flags, 0 plans"},
-      {{0x08, 1, 0x18, 2, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1, 0x4a, 1, 8}, 19, MT_EFORMAT,
+      {{0x08, 1, 0x18, 2, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1, 0x4a, 1, 8},
+       19,
+       MT_EFORMAT,
        "kind 2 with rows"},
       {{0x08, 1, 0x18, 1, 0x50, 1}, 6, MT_EFORMAT, "kind 1 with an argument"},
-      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 2, 0x4a, 1, 8}, 19, MT_EFORMAT,
+      {{0x08, 1, 0x18, 1, 0x22, 1, 5, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 2, 0x4a, 1, 8},
+       19,
+       MT_EFORMAT,
        "flags"},
-      {{0x08, 1, 0x18, 1, 0x22, 5, 0xff, 0xff, 0xff, 0xff, 0xf, 0x2a, 1, 6, 0x32, 1, 0, 0x3a, 1, 1,
-        0x4a, 1, 8},
-       23, MT_ERANGE, "row 0"},
+      {{0x08, 1, 0x18, 1, 0x22, 5,    0xff, 0xff, 0xff, 0xff, 0xf, 0x2a,
+        1,    6, 0x32, 1, 0,    0x3a, 1,    1,    0x4a, 1,    8},
+       23,
+       MT_ERANGE,
+       "row 0"},
       {{0x08, 1, 0x18, 1, 0x42, 0}, 6, MT_EFORMAT, "operation 0"},
       {{0x08, 1, 0x18, 1, 0x42, 2, 0x08, 7}, 8, MT_EFORMAT, "operation 7"},
       {{0x08, 1, 0x18, 1, 0x42, 6, 0x08, 2, 0x10, 3, 0x18, 3}, 12, MT_EFORMAT, "itself"},

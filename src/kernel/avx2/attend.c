@@ -20,7 +20,7 @@ void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_b
   }
 }
 
-/* ---- scores ---------------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------------------------ */
 
 /* 8 elements from index i of a block, before a q8 scale. */
 MT_INLINE __m256 load_x8(mt_kv_type type, const uint8_t *block, size_t i) {
@@ -98,7 +98,7 @@ void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out) {
   out->sum = tree_16(sum0, sum1);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 /* n vectors of dimensions from d on. */
 MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,

@@ -21,7 +21,7 @@ typedef struct job {
 /* One chain, borders [i0, i1) in K or blocks, of n input rows; n is a constant after inlining. */
 typedef void chain_fn(const job *j, size_t i0, size_t i1, size_t n, __m256 acc[TILE][2]);
 
-/* ---- plain types ----------------------------------------------------------------------------- */
+/* ---- plain types ------------------------------------------------------------------------- */
 
 MT_INLINE __m256 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   if (type == MT_F32) return _mm256_load_ps((const float *)(const void *)data + i);
@@ -45,7 +45,7 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   }
 }
 
-/* ---- quantized types ------------------------------------------------------------------------- */
+/* ---- quantized types --------------------------------------------------------------------- */
 
 MT_INLINE __m256 load_f16_half(const uint8_t *p, size_t h) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * h)));
@@ -224,7 +224,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
   }
 }
 
-/* ---- template -------------------------------------------------------------------------------- */
+/* ---- template ---------------------------------------------------------------------------- */
 
 MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m256 sum[TILE][2]) {
   for (size_t t = 0; t < n; t++) sum[t][0] = sum[t][1] = _mm256_setzero_ps();

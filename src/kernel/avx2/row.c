@@ -4,7 +4,7 @@
 
 enum { LANES = 8 };
 
-/* ---- activations ----------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------- */
 
 MT_INLINE uint32_t max_u32x8(__m256i v) {
   __m128i m = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
@@ -76,7 +76,7 @@ void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t ro
     }
 }
 
-/* ---- exp and gates --------------------------------------------------------------------------- */
+/* ---- exp and gates ----------------------------------------------------------------------- */
 
 /* Elements i … n (at most 8) of x; the rest 0. */
 MT_INLINE __m256 load_tail(const float *x, size_t i, size_t n) {
@@ -122,7 +122,7 @@ void mt_gelu_mul_avx2(const float *g, const float *u, size_t n, float *out) {
   }
 }
 
-/* ---- norms, rotation, sums ------------------------------------------------------------------- */
+/* ---- norms, rotation, sums --------------------------------------------------------------- */
 
 float mt_sum_squares_avx2(const float *x, size_t n) {
   __m256 a = _mm256_setzero_ps(), b = a;

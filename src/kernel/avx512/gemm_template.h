@@ -35,7 +35,7 @@ MT_INLINE __m128i load_16(const uint8_t *p) {
   return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-/* ---- plain types ----------------------------------------------------------------------------- */
+/* ---- plain types ------------------------------------------------------------------------- */
 
 MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   if (type == MT_F32) return _mm512_loadu_ps((const float *)(const void *)data + i);
@@ -55,7 +55,7 @@ MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, si
   }
 }
 
-/* ---- quantized types ------------------------------------------------------------------------- */
+/* ---- quantized types --------------------------------------------------------------------- */
 
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
@@ -270,7 +270,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1
   }
 }
 
-/* ---- template -------------------------------------------------------------------------------- */
+/* ---- template ---------------------------------------------------------------------------- */
 
 MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m512 sum[TILE]) {
   for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();

@@ -3,7 +3,7 @@
 
 enum { LANES = 16 };
 
-/* ---- activations ----------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------------- */
 
 static int32_t quant_one(float x, float inverse) {
   return inverse == 0 ? 0 : rint_f32(x * inverse);
@@ -32,7 +32,7 @@ void mt_quantize_ref(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row
       quantize_block(a, a->x + row * a->ld_x + m->block[b].begin, m->block[b].len, row, b);
 }
 
-/* ---- exp and gates --------------------------------------------------------------------------- */
+/* ---- exp and gates ----------------------------------------------------------------------- */
 
 float mt_exp_one_ref(float x) {
   x = x > MT_EXP_MAX ? MT_EXP_MAX : x;
@@ -67,7 +67,7 @@ static void gelu_mul(const float *g, const float *u, size_t n, float *out) {
   }
 }
 
-/* ---- norms, rotation, sums ------------------------------------------------------------------- */
+/* ---- norms, rotation, sums --------------------------------------------------------------- */
 
 static float sum_squares(const float *x, size_t n) {
   float lane[LANES] = {0};
