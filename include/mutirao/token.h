@@ -12,9 +12,7 @@
 
 typedef struct mt_tokenizer mt_tokenizer;
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* From one tokenizer.json. MT_EIO, MT_EFORMAT (malformed, names the place), MT_EUNSUPPORTED (names
  * the kind). */
@@ -28,8 +26,7 @@ int mt_tokenizer_open_gguf(mt_tokenizer **out, const mt_weights *w, mt_err *e);
 int mt_tokenizer_open(mt_tokenizer **out, const char *model_path, mt_err *e);
 void mt_tokenizer_free(mt_tokenizer *t); /* NULL allowed */
 
-/* ---- the vocabulary
- * -------------------------------------------------------------------------------------------- */
+/* ---- the vocabulary -------------------------------------------------------------------------- */
 
 /* 1 + the highest id, added tokens included. Ids below it may be unused. */
 size_t mt_tokenizer_vocab(const mt_tokenizer *t);
@@ -68,9 +65,7 @@ const char *mt_tokenizer_template(const mt_tokenizer *t, const char *name, size_
 /* Names in file order, NULL beyond the end. */
 const char *mt_tokenizer_template_at(const mt_tokenizer *t, size_t i);
 
-/* ---- encoding
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 /* A growing list of ids. Zero-initialize; the caller frees with mt_ids_free. */
 typedef struct mt_ids {
@@ -125,9 +120,7 @@ int mt_tokenizer_explain(const mt_tokenizer *t, const char *text, size_t len, in
 /* Code points, and words (runs without Unicode white space), of a text. */
 void mt_text_count(const char *text, size_t len, size_t *chars, size_t *words);
 
-/* ---- decoding
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- decoding -------------------------------------------------------------------------------- */
 
 /* Appends the text of the ids: always valid UTF-8, U+FFFD for bytes that are not (byte-level kinds:
  * one for each maximal malformed part; byte-fallback kinds: one for each byte token of a run that

@@ -35,6 +35,8 @@ static int run(const mt_opt *o) {
 int main(int argc, char **argv) {
   mt_err e = {0};
   mt_opt *o = NULL;
+  /* A line is one write, or mpirun puts what goes to standard output into the middle of it. */
+  setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
   /* Before anything that is compiled for a newer CPU. */
   int rc = mt_cpu_baseline_ok(&e) ? MT_OK : MT_EUNSUPPORTED;
   if (!rc) rc = mt_opt_parse(&o, MT_OPT_RANK, argc, argv, &e);

@@ -16,8 +16,7 @@ enum {
   JOIN_BITS = 21
 };
 
-/* ---- symbols and pairs
- * --------------------------------------------------------------------------------------- */
+/* ---- symbols and pairs ----------------------------------------------------------------------- */
 
 static inline const mt_token_pair *find_pair(const mt_tokenizer *t, uint32_t left, uint32_t right) {
   if (!t->n_pairs) return NULL;
@@ -83,9 +82,7 @@ static size_t symbols(const mt_tokenizer *t, const char *s, size_t n, uint32_t *
   return count;
 }
 
-/* ---- merging
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 static size_t merge_short(const mt_tokenizer *t, uint32_t *ids, size_t n) {
   uint32_t rank[SHORT_WORD];
@@ -234,9 +231,7 @@ static int encode_word(mt_encoder *x, const char *s, size_t n) {
   return merge_long(x, count);
 }
 
-/* ---- cache
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- cache ----------------------------------------------------------------------------------- */
 
 typedef struct cache_entry { /* one cache line */
   uint64_t key[3];
@@ -300,7 +295,7 @@ static int cached_word(mt_encoder *x, const char *s, size_t n) {
     memcpy(c->key, key, sizeof key);
     c->len = (uint8_t)n;
     c->n = (uint8_t)got;
-    memcpy(c->id, out->id + before, got * sizeof *c->id);
+    if (got) memcpy(c->id, out->id + before, got * sizeof *c->id);
   }
   return MT_OK;
 }
@@ -314,9 +309,7 @@ static int one_word(mt_encoder *x, const char *s, size_t n) {
   return rc ? mt_err_set(x->err, rc, "no memory to encode %zu bytes", n) : MT_OK;
 }
 
-/* ---- cuts
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- cuts ------------------------------------------------------------------------------------ */
 
 /* A merge across the border of characters a|b makes a token that has them side by side. Where no
  * token that a merge makes has, nothing ever crosses, and both sides can be encoded on their own.

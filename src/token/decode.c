@@ -19,8 +19,7 @@ struct mt_stream {
   mt_buf scratch[2];
 };
 
-/* ---- what a token stands for
- * ----------------------------------------------------------------------------------- */
+/* ---- what a token stands for ----------------------------------------------------------------- */
 
 static int step_replace(const mt_decode_step *d, const char *s, size_t n, mt_buf *out) {
   size_t done = 0;
@@ -110,9 +109,7 @@ int mt_decode_prepare(mt_tokenizer *t) {
   return rc;
 }
 
-/* ---- streaming
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- streaming ------------------------------------------------------------------------------- */
 
 /* Text that is certain, whole characters: through the steps for the fused text into out. */
 static int emit(mt_stream *s, const char *p, size_t n, mt_buf *out) {

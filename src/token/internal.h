@@ -10,8 +10,7 @@
 #define MT_TOKEN_NONE UINT32_MAX
 enum { MT_TOKEN_MAX_ID = 1 << 24, MT_TOKEN_MAX_STAGES = 16 };
 
-/* ---- vocabulary (vocab.c)
- * -------------------------------------------------------------------------------------- */
+/* ---- vocabulary (vocab.c) -------------------------------------------------------------------- */
 
 enum {
   MT_TOKEN_USED = 1,
@@ -32,8 +31,7 @@ typedef struct mt_token_pair {
   uint32_t rank, id;
 } mt_token_pair;
 
-/* ---- added tokens (added.c)
- * ------------------------------------------------------------------------------------ */
+/* ---- added tokens (added.c) ------------------------------------------------------------------ */
 
 typedef struct mt_added {
   uint32_t id;
@@ -76,8 +74,7 @@ typedef struct mt_added_scan {
 } mt_added_scan;
 bool mt_added_next(mt_added_scan *scan, mt_added_match *m);
 
-/* ---- Unicode (unicode.c)
- * --------------------------------------------------------------------------------------- */
+/* ---- Unicode (unicode.c) --------------------------------------------------------------------- */
 
 enum { /* classes of a code point, as bits */
        MT_UC_LETTER = 1,
@@ -121,8 +118,7 @@ int mt_unicode_normalize(int form, const char *s, size_t n, mt_buf *out, mt_err 
 int mt_unicode_lowercase(const char *s, size_t n, mt_buf *out);     /* MT_OK or MT_ENOMEM */
 int mt_unicode_strip_accents(const char *s, size_t n, mt_buf *out); /* MT_OK or MT_ENOMEM */
 
-/* ---- patterns (regex.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- patterns (regex.c) ---------------------------------------------------------------------- */
 
 typedef struct mt_regex mt_regex;
 typedef struct mt_regex_scratch mt_regex_scratch; /* for one thread */
@@ -143,8 +139,7 @@ typedef struct mt_matches {
 int mt_regex_next(const mt_regex *r, mt_regex_scratch *scratch, const char *s, size_t n,
                   mt_matches *it, size_t *b, size_t *end, mt_err *e);
 
-/* ---- normalizers (normalize.c)
- * ------------------------------------------------------------------------------------ */
+/* ---- normalizers (normalize.c) --------------------------------------------------------------- */
 
 typedef enum mt_norm_kind {
   MT_NORM_FORM,
@@ -162,8 +157,7 @@ typedef struct mt_norm {
   mt_regex *regex;
 } mt_norm;
 
-/* ---- pre-tokenizers (pretok.c)
- * --------------------------------------------------------------------------------------- */
+/* ---- pre-tokenizers (pretok.c) --------------------------------------------------------------- */
 
 typedef enum mt_behavior {
   MT_SPLIT_REMOVED,
@@ -197,8 +191,7 @@ typedef struct mt_stage {
 /* The hand-written scanner that equals this pattern, or NULL. */
 mt_scan_fn *mt_scan_find(const char *pattern, size_t len);
 
-/* ---- decoders (decode.c)
- * --------------------------------------------------------------------------------------------- */
+/* ---- decoders (decode.c) --------------------------------------------------------------------- */
 
 typedef enum mt_decode_kind { MT_DECODE_REPLACE, MT_DECODE_STRIP } mt_decode_kind;
 typedef struct mt_decode_step {
@@ -216,9 +209,7 @@ typedef struct mt_decoder {
   size_t n_after;
 } mt_decoder;
 
-/* ---- the tokenizer
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- the tokenizer --------------------------------------------------------------------------- */
 
 typedef struct mt_word_cache mt_word_cache;
 typedef struct mt_named_template {

@@ -118,9 +118,7 @@ static int load_tokens(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   return MT_OK;
 }
 
-/* ---- byte level
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- byte level ------------------------------------------------------------------------------ */
 
 static int load_merges(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   size_t n;
@@ -179,8 +177,7 @@ static int load_byte_level(mt_tokenizer *t, const mt_weights *w, bool *adds_bos,
   return rc ? rc : load_merges(t, w, e);
 }
 
-/* ---- SentencePiece type
- * -------------------------------------------------------------------------------------------- */
+/* ---- SentencePiece type ---------------------------------------------------------------------- */
 
 typedef struct scored {
   double score;
@@ -261,9 +258,7 @@ static int load_pieces(mt_tokenizer *t, const mt_weights *w, mt_err *e) {
   return rc ? rc : load_scores(t, w, e);
 }
 
-/* ---- the rest
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 static int read_id(const mt_tokenizer *t, const mt_weights *w, const char *key, int64_t *id,
                    mt_err *e) {

@@ -36,9 +36,7 @@ static int copy_string(const mt_tokenizer *t, const mt_json *j, mt_buf *out, con
   return mt_buf_append(out, s, n) ? no_memory(t, e) : MT_OK;
 }
 
-/* ---- normalizer
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- normalizer ------------------------------------------------------------------------------ */
 
 static int load_replace(mt_tokenizer *t, const mt_json *j, mt_err *e) {
   mt_norm *n = mt_norm_add(t, MT_NORM_REPLACE, e);
@@ -98,9 +96,7 @@ int mt_load_normalizer(mt_tokenizer *t, const mt_json *j, mt_err *e) {
   return load_normalizer(t, j, 0, e);
 }
 
-/* ---- pre-tokenizer
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- pre-tokenizer --------------------------------------------------------------------------- */
 
 static int load_behavior(const mt_tokenizer *t, const mt_json *j, mt_behavior *out, mt_err *e) {
   static const char *const name[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
@@ -194,9 +190,7 @@ int mt_load_pre_tokenizer(mt_tokenizer *t, const mt_json *j, mt_err *e) {
   return load_pre_tokenizer(t, j, 0, e);
 }
 
-/* ---- post-processor
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- post-processor -------------------------------------------------------------------------- */
 
 static int push_ids(mt_tokenizer *t, const mt_json *ids, mt_ids *out, mt_err *e) {
   for (size_t i = 0; i < mt_json_len(ids); i++) {
@@ -285,9 +279,7 @@ int mt_load_post_processor(mt_tokenizer *t, const mt_json *j, mt_err *e) {
   return load_post_processor(t, j, 0, e);
 }
 
-/* ---- decoder
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- decoder --------------------------------------------------------------------------------- */
 
 static mt_decode_step *add_step(mt_tokenizer *t, bool fused, mt_decode_kind kind, mt_err *e) {
   mt_decoder *d = &t->decoder;

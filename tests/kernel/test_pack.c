@@ -164,6 +164,11 @@ static void test_tables(void) {
     CU_ASSERT_EQUAL(mt_matrix_init(&m, kernels("ref"), type, 64, 4096, 0, NULL, 0, NULL), 0);
     double file = (double)mt_dtype_row_bytes(type, 4096) * 64;
     CU_ASSERT((double)m.data_bytes <= 1.04 * file);
+    size_t bytes = m.data_bytes;
+    mt_matrix_fini(&m);
+    /* a slice from far inside takes no more */
+    CU_ASSERT_EQUAL(mt_matrix_init(&m, kernels("ref"), type, 64, 4096, 8192, NULL, 0, NULL), 0);
+    CU_ASSERT_EQUAL(m.data_bytes, bytes);
     mt_matrix_fini(&m);
   }
 }

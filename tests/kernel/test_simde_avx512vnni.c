@@ -3,7 +3,7 @@
 #include "compare.h"
 
 #if defined(__x86_64__)
-#define MT_KERNEL_SIMDE
+#include "simde512.h"
 #define mt_gemm_avx512           emu_gemm_avx512
 #define mt_gemm_units_avx512     emu_gemm_units_avx512
 #define mt_gemm_avx512vnni       emu_gemm_avx512vnni

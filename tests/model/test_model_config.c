@@ -186,7 +186,8 @@ static void test_memory_divides(void) {
   }
   CU_ASSERT(sum >= one.weights);
   CU_ASSERT(sum < one.weights + one.weights / 4); /* KV heads of two ranks, short panels */
-  CU_ASSERT(most <= one.weights / 2); /* two FFN units for four ranks: the largest share is half */
+  /* The dealing is in whole units: 128 of 192 columns, 2 of 5 vocabulary blocks are rank 0's. */
+  CU_ASSERT(most < one.weights * 6 / 10);
   /* The KV law: 2 · layers · KV heads · head size · bytes. */
   CU_ASSERT_EQUAL(one.kv_per_token, 2u * cfg.n_layers * cfg.n_kv_heads * cfg.head_dim * 2);
   CU_ASSERT_EQUAL(one.kv, one.kv_per_token * 640);

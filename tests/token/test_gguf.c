@@ -195,9 +195,7 @@ static void mistral(void) {
   mt_buf_free(&b);
 }
 
-/* ---- refusals
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
 static void put_small(mt_buf *b, const char *model, const char *pre, const char *merge,
                       uint32_t bos) {

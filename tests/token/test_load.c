@@ -44,29 +44,29 @@ static void unsupported(void) {
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}}", "UnicodeScripts"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}}", "BertPreTokenizer"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":"
-                 "\"ByteLevel\"},{\"type\":"
+       "\"ByteLevel\"},{\"type\":"
        "\"Digits\"}]}}",
        "Digits after ByteLevel"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
-                 "\"behavior\":\"Isolated\"}}",
+       "\"behavior\":\"Isolated\"}}",
        "pattern ("},
       {"{" MODEL
        "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a&&b]\"},\"behavior\":"
        "\"Isolated\"}}",
        "&&"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\p{N}{1,3}+"
-                 "\"},\"behavior\":"
+       "\"},\"behavior\":"
        "\"Isolated\"}}",
        "{n,m}"},
       {"{" MODEL "},\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},"
-                 "\"behavior\":\"Sideways\"}}",
+       "\"behavior\":\"Sideways\"}}",
        "Sideways"},
       {"{" MODEL "},\"post_processor\":{\"type\":\"Odd\"}}", "Odd"},
       {"{" MODEL "},\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}}",
        "sequence"},
       {"{" MODEL "},\"decoder\":{\"type\":\"CTC\"}}", "CTC"},
       {"{" MODEL "},\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":"
-                 "\"ByteFallback\"}]}}",
+       "\"ByteFallback\"}]}}",
        "ByteFallback"},
   };
   for (size_t i = 0; i < sizeof c / sizeof c[0]; i++)
@@ -168,9 +168,7 @@ static void directories(void) {
   CU_ASSERT_EQUAL(mt_tokenizer_open(&t, dir, &e), MT_EIO); /* gone */
 }
 
-/* ---- scanners
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- scanners -------------------------------------------------------------------------------- */
 
 static mt_tokenizer *with_pattern(const char *pattern, bool group) {
   mt_buf b = {0};

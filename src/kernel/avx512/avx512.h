@@ -1,13 +1,10 @@
 /* What the AVX-512 kernels share. The tables overlay the AVX2 one: rows of activations and norms
  * are too short a part of a step to be written twice. Built a second time by the tests, over an
- * emulation (MT_KERNEL_SIMDE). */
+ * emulation. */
 #ifndef MT_KERNEL_AVX512_H
 #define MT_KERNEL_AVX512_H
 
 #include "../avx2/avx2.h"
-#ifdef MT_KERNEL_SIMDE
-#include "simde512.h"
-#endif
 
 void mt_gemm_avx512(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                     size_t row_begin, size_t row_end, float *out, size_t ld_out);
