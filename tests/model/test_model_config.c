@@ -67,7 +67,7 @@ static void test_both_spellings(void) {
 }
 
 /* config.json of llama-gqa-f32 with one text replaced. */
-static int read_changed(const char *from, const char *to, mt_err *e) {
+static int read_changed_context(const char *from, const char *to, uint32_t *context, mt_err *e) {
   char dir[512], path[600];
   model_path("llama-gqa-f32", dir);
   snprintf(path, sizeof path, "%s/config.json", dir);
@@ -82,11 +82,17 @@ static int read_changed(const char *from, const char *to, mt_err *e) {
   mt_buf_puts(&changed, to);
   mt_buf_puts(&changed, at + strlen(from));
   int rc = mt_model_config_read(&cfg, w, changed.data, changed.len, e);
+  *context = cfg.context;
   mt_model_config_free(&cfg);
   mt_buf_free(&text);
   mt_buf_free(&changed);
   mt_weights_close(w);
   return rc;
+}
+
+static int read_changed(const char *from, const char *to, mt_err *e) {
+  uint32_t context;
+  return read_changed_context(from, to, &context, e);
 }
 
 static void test_refused_by_name(void) {
@@ -131,10 +137,30 @@ static void test_rope_types(void) {
                               {"{\"type\": \"linear\", \"factor\": 0.0}", "factor"}};
   for (size_t i = 0; i < 3; i++) {
     char to[200];
-    snprintf(to, sizeof to, "\"rope_scaling\": %s, \"rope_theta\": 10000.0, \"hidden_size\"",
-             scaling[i][0]);
-    CU_ASSERT_NOT_EQUAL(read_changed("\"hidden_size\"", to, &e), MT_OK);
+    snprintf(to, sizeof to, "\"rope_scaling\": %s", scaling[i][0]);
+    CU_ASSERT_NOT_EQUAL(read_changed("\"rope_scaling\": null", to, &e), MT_OK);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, scaling[i][1]));
+  }
+}
+
+/* Scaling that begins at max_position_embeddings makes room beyond it; yarn does where it adds to
+ * it. */
+static void test_stretched_context(void) {
+  static const struct {
+    const char *scaling;
+    uint32_t context;
+  } c[] = {
+      {"{\"type\": \"dynamic\", \"factor\": 4.0, \"original_max_position_embeddings\": 9}", 2048},
+      {"{\"type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 512}", 2048},
+      {"{\"type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 128}", 512},
+      {"{\"type\": \"linear\", \"factor\": 4.0}", 512}};
+  for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
+    mt_err e = {0};
+    char to[200];
+    uint32_t context = 0;
+    snprintf(to, sizeof to, "\"rope_scaling\": %s", c[i].scaling);
+    CU_ASSERT_EQUAL(read_changed_context("\"rope_scaling\": null", to, &context, &e), MT_OK);
+    CU_ASSERT_EQUAL(context, c[i].context);
   }
 }
 
@@ -177,5 +203,5 @@ static void test_bytes_read(void) {
 
 MT_TEST_MAIN("model config", {"both spellings of a configuration", test_both_spellings},
              {"what is not supported is refused by name", test_refused_by_name},
-             {"rope types", test_rope_types}, {"memory divides by the ranks", test_memory_divides},
-             {"bytes read", test_bytes_read})
+             {"rope types", test_rope_types}, {"stretched context", test_stretched_context},
+             {"memory divides by the ranks", test_memory_divides}, {"bytes read", test_bytes_read})
