@@ -64,6 +64,7 @@ int mt_wire_compare_hello(const mt_hello *here, const mt_hello *there, int rank,
   int rc = differ(what, here->kernel_hash, there->kernel_hash, rank, e);
   if (!rc) rc = differ("ranks have different models", here->model_hash, there->model_hash, rank, e);
   if (!rc)
-    rc = differ("ranks were started with another command, model or options", here->config_hash, there->config_hash, rank, e);
+    rc = differ("ranks have another command, model or options", here->config_hash,
+                there->config_hash, rank, e);
   return rc;
 }
