@@ -91,8 +91,9 @@ int mt_config_rope(mt_model_config *cfg, int r, const mt_json *j, const mt_json 
     return mt_err_set(e, MT_EFORMAT, "config.json: rope_scaling names no rope_type");
   double mscale = 0, mscale_all = 0;
   rc = mt_config_number(s, "factor", &p->factor, e);
-  if (!rc) rc = mt_config_number(j, "original_max_position_embeddings", &p->original_context, e);
+  /* Phi-3 says it beside the table; where both are there, transformers takes that one. */
   if (!rc) rc = mt_config_number(s, "original_max_position_embeddings", &p->original_context, e);
+  if (!rc) rc = mt_config_number(j, "original_max_position_embeddings", &p->original_context, e);
   if (!rc) rc = mt_config_number(s, "low_freq_factor", &p->low_freq_factor, e);
   if (!rc) rc = mt_config_number(s, "high_freq_factor", &p->high_freq_factor, e);
   if (!rc) rc = mt_config_number(s, "beta_fast", &p->beta_fast, e);

@@ -153,6 +153,9 @@ static void test_stretched_context(void) {
       {"{\"type\": \"dynamic\", \"factor\": 4.0, \"original_max_position_embeddings\": 9}", 2048},
       {"{\"type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 512}", 2048},
       {"{\"type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 128}", 512},
+      {"{\"type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 128}, "
+       "\"original_max_position_embeddings\": 256",
+       1024},
       {"{\"type\": \"linear\", \"factor\": 4.0}", 512}};
   for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
     mt_err e = {0};
