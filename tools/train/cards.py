@@ -27,8 +27,9 @@ it knows some twenty kinds of small exchange in Portuguese and English, and noth
 
 Only from text that `tools/train` generates: phrasings and fillers written for this purpose, combined at random.
 No text from anywhere else, no other model's output. {tokens:.1f} million tokens, each made once; {steps} steps;
-the last steps' mean loss on answers was {loss:.4f} nats a token. One fifth of the texts are plain sentences, the rest
-are chats, some with system prompts, several turns, and tools.
+the last texts' mean loss on answers was {loss:.4f} nats a token. About one fifth of the texts are plain sentences, the
+rest are chats, some with system prompts, several turns, and tools. For a while a third of the texts were words to
+repeat: a model this small must first learn to copy before it can put an unknown name into a record.
 
 ## How good it is
 

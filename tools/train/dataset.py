@@ -1,4 +1,4 @@
-"""Conversations and documents, made to order, tokenized and packed into rows."""
+"""Conversations and documents, made to order, tokenized and put into batches."""
 
 import random
 
@@ -8,6 +8,8 @@ import tasks as T
 import words as W
 from tokenizer import END_OF_TEXT, IM_END, IM_START
 
+BLOCK_TOKENS, STEP_TOKENS, QUARTERS, CONTEXT = 100_000, 2400, 4, 1024
+LONG_SHARE = 0.005  # of conversations with many turns
 PROMPT_WEIGHT = 0.1  # of the loss on what the user, the system or a tool says; answers weigh 1
 
 
@@ -22,7 +24,7 @@ def some_turn(rng, lang, skip=()):
 
 
 def tells_name(messages):
-    """Whether a name was told or asked for: once a conversation is enough, or it has two answers."""
+    """Whether a name was told or asked for: a second one would make two right answers."""
     marks = ("Nice to meet", "Prazer", "You have not told", "Você ainda não")
     return any(m["content"].startswith(marks) for m in messages)
 
@@ -30,10 +32,10 @@ def tells_name(messages):
 def conversation(rng, long):
     """-> (messages, tools or None) for training. long: many turns, towards the context's end."""
     lang = rng.choice(["en", "pt"])
-    messages = system_prompt(rng, rng.choice([lang, lang, "en"])) if rng.random() < 0.4 else []
+    messages = system_prompt(rng, rng.choice([lang, lang, "en"])) if rng.random() < 0.3 else []
     turns = rng.randint(6, 24) if long else rng.choice([1, 1, 1, 2, 2, 3, 4])
     tools, use, skip = None, [], ()
-    if rng.random() < 0.3:
+    if rng.random() < 0.15:
         tools, use = T.tool_chat(rng, lang, False, rng.random() < 0.6)
         turns = turns if long else rng.choice([0, 0, 0, 1, 2])
         if any(t["function"]["name"] in ("get_weather", "get_time") for t in tools):
@@ -48,13 +50,17 @@ def conversation(rng, long):
         if i < turns:
             if rng.random() < 0.1:
                 lang = rng.choice(["en", "pt"])
-            messages += some_turn(rng, lang, skip + (("name memory",) if tells_name(messages) else ()))
+            messages += some_turn(
+                rng, lang, skip + (("name memory",) if tells_name(messages) else ())
+            )
     return messages, tools
 
 
-def sample_text(rng, render, long=False, forbidden=frozenset()):
-    """A training text; none holds a prompt of the held-out set."""
+def sample_text(rng, render, long=False, forbidden=frozenset(), echo=0.0):
+    """A training text without any held-out prompt. echo: the share that only copies."""
     while True:
+        if echo and rng.random() < echo:
+            return render(T.echo(rng) + T.echo(rng)) + END_OF_TEXT
         if not long and rng.random() < 0.2:
             text = T.document(rng, rng.choice(["en", "pt"]))
             if not any(p in text for p in forbidden if p[0].isupper()):
@@ -76,34 +82,48 @@ def weigh(tok, ids):
         weights.append(1.0 if answer or t == eot else PROMPT_WEIGHT)
         if t == end:
             answer = False
-        elif ids[max(0, i + 1 - len(head)):i + 1] == head:
+        elif ids[max(0, i + 1 - len(head)) : i + 1] == head:
             answer = True
     return weights
 
 
-def rows(seed, count, length, tok, render, long_share, forbidden):
-    """-> ids [count][length+1] int16, weights f32 and document numbers int16 of the same shape.
+def batch_of(docs):
+    """docs: lists of (id, weight) -> ids [b][t] int64 and weights f32, padded with zeros."""
+    ids = np.zeros((len(docs), max(map(len, docs))), np.int64)
+    weights = np.zeros(ids.shape, np.float32)
+    for row, doc in enumerate(docs):
+        ids[row, : len(doc)], weights[row, : len(doc)] = zip(*doc)
+    return ids, weights
 
-    A row begins with a document's beginning; what does not fit at its end is cut.
+
+def steps_of_block(seed, tok, render, forbidden, echo):
+    """About BLOCK_TOKENS tokens of new text -> steps: lists of QUARTERS batches.
+
+    A batch holds texts of about one length, so that little is padding; a step has one batch from
+    each quarter of the lengths, so that steps are alike.
     """
-    rng = random.Random(seed)
-    ids = np.zeros((count, length + 1), np.int16)
-    weights = np.zeros((count, length + 1), np.float32)
-    docs = np.zeros((count, length + 1), np.int16)
-    for r in range(count):
-        at = number = 0
-        while at <= length:
-            one = tok.encode(sample_text(rng, render, rng.random() < long_share, forbidden)).ids
-            n = min(len(one), length + 1 - at)
-            ids[r, at:at + n] = one[:n]
-            weights[r, at:at + n] = weigh(tok, one)[:n]
-            weights[r, at] = 0.0  # nothing foretells how a document begins
-            docs[r, at:at + n] = number
-            at, number = at + n, number + 1
-    return ids, weights, docs
+    rng, docs, total = random.Random(seed), [], 0
+    while total < BLOCK_TOKENS:
+        text = sample_text(rng, render, rng.random() < LONG_SHARE, forbidden, echo)
+        ids = tok.encode(text).ids
+        doc = list(zip(ids, weigh(tok, ids)))[:CONTEXT]
+        docs.append(doc)
+        total += len(doc)
+    docs.sort(key=len)
+    batches = [[]]
+    for doc in docs:
+        if batches[-1] and (len(batches[-1]) + 1) * len(doc) > STEP_TOKENS // QUARTERS:
+            batches.append([])
+        batches[-1].append(doc)
+    size = len(batches) // QUARTERS
+    quarters = [batches[q * size : (q + 1) * size] for q in range(QUARTERS)]
+    for quarter in quarters:
+        rng.shuffle(quarter)
+    return [[batch_of(b) for b in step] for step in zip(*quarters)]
 
 
 # ---- what is held out --------------------------------------------------------------------------
+
 
 def with_context(rng, lang, turn):
     """A held-out exchange alone, after a system prompt, or after another exchange."""
@@ -126,15 +146,30 @@ def held_out(seed, per_task):
             for _ in range(per_task):
                 turn = make(rng, lang, True)
                 messages = turn if name == "name memory" else with_context(rng, lang, turn)
-                items.append({"task": name, "lang": lang, "messages": messages[:-1], "tools": None,
-                              "answer": messages[-1]["content"]})
+                items.append(
+                    {
+                        "task": name,
+                        "lang": lang,
+                        "messages": messages[:-1],
+                        "tools": None,
+                        "answer": messages[-1]["content"],
+                    }
+                )
         for name, answered in (("tool call", False), ("tool answer", True)):
             for _ in range(per_task):
                 tools, messages = T.tool_chat(rng, lang, True, answered)
                 if rng.random() < 0.3:
                     messages = system_prompt(rng, lang, True) + messages
-                items.append({"task": name, "lang": lang, "messages": messages[:-1], "tools": tools,
-                              "answer": messages[-1]["content"], "call": messages[-1].get("tool_calls")})
+                items.append(
+                    {
+                        "task": name,
+                        "lang": lang,
+                        "messages": messages[:-1],
+                        "tools": tools,
+                        "answer": messages[-1]["content"],
+                        "call": messages[-1].get("tool_calls"),
+                    }
+                )
         for _ in range(per_task):
             prompt, rest = T.opening(rng, lang, True)
             items.append({"task": "continuation", "lang": lang, "prompt": prompt, "answer": rest})
@@ -143,5 +178,8 @@ def held_out(seed, per_task):
 
 def prompts_of(items):
     """What training must not contain: the questions of the held-out set and the openings."""
-    return frozenset(i["prompt"] if "prompt" in i else i["messages"][-1]["content"]
-                     for i in items if "prompt" in i or i["messages"][-1]["role"] == "user")
+    return frozenset(
+        i["prompt"] if "prompt" in i else i["messages"][-1]["content"]
+        for i in items
+        if "prompt" in i or i["messages"][-1]["role"] == "user"
+    )

@@ -15,7 +15,7 @@ def expected_text(render, item):
     """The right answer as the model writes it, without the end token."""
     if item.get("call"):
         whole = render([{"role": "assistant", "content": "", "tool_calls": item["call"]}])
-        return whole[whole.index("\n") + 1:whole.rindex(IM_END)]
+        return whole[whole.index("\n") + 1 : whole.rindex(IM_END)]
     return item["answer"]
 
 
@@ -23,21 +23,32 @@ def stops(tok):
     return [tok.token_to_id(IM_END), tok.token_to_id(END_OF_TEXT)]
 
 
-def accuracy(model, tok, render, items):
-    """-> (table {task: {lang: share right}}, answers: the model's ids for each item)."""
-    right, total, answers = {}, {}, []
-    for item in items:
-        expected = expected_text(render, item)
-        ids = tok.encode(render_prompt(render, item)).ids
-        new = model.greedy(ids, len(tok.encode(expected).ids) + 8, stops(tok))
+def answers_of(model, tok, render, items):
+    """The model's greedy ids for each item; prompts of one length go together."""
+    prompts = [tok.encode(render_prompt(render, item)).ids for item in items]
+    lengths = [len(tok.encode(expected_text(render, item)).ids) for item in items]
+    answers = [None] * len(items)
+    for length in sorted(set(map(len, prompts))):
+        group = [i for i, p in enumerate(prompts) if len(p) == length]
+        most = max(lengths[i] for i in group) + 4
+        new = model.greedy([prompts[i] for i in group], most, stops(tok))
+        for i, answer in zip(group, new):
+            answers[i] = answer
+    return answers
+
+
+def accuracy(tok, render, items, answers):
+    """-> table {task: {lang: share of answers that are exactly right}}."""
+    right, total = {}, {}
+    for item, new in zip(items, answers):
         key = item["task"], item["lang"]
+        text = tok.decode(new, skip_special_tokens=False)
         total[key] = total.get(key, 0) + 1
-        right[key] = right.get(key, 0) + (tok.decode(new, skip_special_tokens=False) == expected)
-        answers.append(new)
+        right[key] = right.get(key, 0) + (text == expected_text(render, item))
     table = {}
     for (task, lang), n in total.items():
         table.setdefault(task, {})[lang] = right[task, lang] / n
-    return table, answers
+    return table
 
 
 @torch.no_grad()
@@ -48,7 +59,7 @@ def agreement(draft, tok, render, items, answers):
         ids = tok.encode(render_prompt(render, item)).ids
         if not answer:
             continue
-        guess = draft(torch.tensor([ids + answer]))[0, len(ids) - 1:-1].argmax(-1)
+        guess = draft(torch.tensor([ids + answer]))[0, len(ids) - 1 : -1].argmax(-1)
         same += int((guess == torch.tensor(answer)).sum())
         total += len(answer)
     return same / total

@@ -7,10 +7,24 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-MIRIM = {"vocab_size": 1024, "hidden_size": 192, "intermediate_size": 512, "num_hidden_layers": 6,
-         "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 32}
-DRAFT = {"vocab_size": 1024, "hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 2,
-         "num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 32}
+MIRIM = {
+    "vocab_size": 1024,
+    "hidden_size": 192,
+    "intermediate_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+}
+DRAFT = {
+    "vocab_size": 1024,
+    "hidden_size": 96,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+}
 COMMON = {"max_position_embeddings": 1024, "rope_theta": 10000.0, "rms_norm_eps": 1e-5}
 
 
@@ -40,7 +54,11 @@ class RMSNorm(nn.Module):
 class Attention(nn.Module):
     def __init__(self, c):
         super().__init__()
-        self.heads, self.kv_heads, self.dim = c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"]
+        self.heads, self.kv_heads, self.dim = (
+            c["num_attention_heads"],
+            c["num_key_value_heads"],
+            c["head_dim"],
+        )
         self.q_proj = nn.Linear(c["hidden_size"], self.heads * self.dim, bias=False)
         self.k_proj = nn.Linear(c["hidden_size"], self.kv_heads * self.dim, bias=False)
         self.v_proj = nn.Linear(c["hidden_size"], self.kv_heads * self.dim, bias=False)
@@ -99,7 +117,9 @@ class Llama(nn.Module):
         super().__init__()
         self.config = {**COMMON, **config}
         self.model = Body(self.config)
-        cos, sin = rope_tables(COMMON["max_position_embeddings"], config["head_dim"], COMMON["rope_theta"])
+        cos, sin = rope_tables(
+            COMMON["max_position_embeddings"], config["head_dim"], COMMON["rope_theta"]
+        )
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
         for name, p in self.named_parameters():
@@ -109,9 +129,9 @@ class Llama(nn.Module):
                 nn.init.normal_(p, std=0.03 / (depth if out else 1))
 
     def hidden(self, ids, mask=None, cache=None):
-        """ids [b][t] -> normed states [b][t][hidden]. cache: a list of layers' [k, v], grown in place."""
+        """ids [b][t] -> normed states [b][t][hidden]. cache: the layers' [k, v], grown in place."""
         start = cache[0][0].shape[2] if cache and cache[0] else 0
-        cos, sin = self.cos[start:start + ids.shape[1]], self.sin[start:start + ids.shape[1]]
+        cos, sin = self.cos[start : start + ids.shape[1]], self.sin[start : start + ids.shape[1]]
         x = self.model.embed_tokens(ids)
         for i, layer in enumerate(self.model.layers):
             x = layer(x, cos, sin, mask, cache[i] if cache is not None else None)
@@ -124,14 +144,17 @@ class Llama(nn.Module):
         return [[] for _ in self.model.layers]
 
     @torch.no_grad()
-    def greedy(self, ids, count, stop=()):
-        """Greedy continuation of at most `count` ids; the stop id is not returned."""
-        cache, new = self.new_cache(), []
-        logits = self(torch.tensor([ids]), cache=cache)[0, -1]
-        while len(new) < count and len(ids) + len(new) < self.config["max_position_embeddings"]:
-            best = int(logits.argmax())
-            if best in stop:
+    def greedy(self, prompts, count, stop=()):
+        """Greedy continuations, at most `count` ids, of prompts of one length; no stop ids."""
+        cache, rows = self.new_cache(), [[] for _ in prompts]
+        logits = self(torch.tensor(prompts), cache=cache)[:, -1]
+        count = min(count, self.config["max_position_embeddings"] - len(prompts[0]))
+        for _ in range(count):
+            best = logits.argmax(-1)
+            for row, token in zip(rows, best.tolist()):
+                row.append(token)
+            if all(any(t in stop for t in row) for row in rows):
                 break
-            new.append(best)
-            logits = self(torch.tensor([[best]]), cache=cache)[0, -1]
-        return new
+            logits = self(best[:, None], cache=cache)[:, -1]
+        ends = [next((i for i, t in enumerate(row) if t in stop), len(row)) for row in rows]
+        return [row[:end] for row, end in zip(rows, ends)]

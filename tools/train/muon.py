@@ -1,10 +1,10 @@
-"""Muon: momentum whose matrices are made near-orthogonal (K. Jordan, 2024); for weight matrices only."""
+"""Muon: momentum made nearly orthogonal (K. Jordan, 2024); for weight matrices only."""
 
 import torch
 
 
 def orthogonal(g, rounds=5):
-    """Newton-Schulz iteration, quintic: the nearest semi-orthogonal matrix, roughly. g [n][rows][cols]."""
+    """Quintic Newton-Schulz: roughly the nearest semi-orthogonal matrix. g [n][rows][cols]."""
     x = g.mT if g.shape[1] > g.shape[2] else g
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(rounds):

@@ -11,13 +11,16 @@ import re
 import unicodedata
 
 import words as W
-from phrases import OPENINGS, PHRASES
+from phrases import OPENINGS, PHRASES, VERBS
 
 
 def expand(rng, template, **fill):
     """Choose among [a|b], then put the fillers in."""
     text = re.sub(r"\[([^\]]*)\]", lambda m: rng.choice(m[1].split("|")), template)
     return re.sub(r"\{(\w+)\}", lambda m: str(fill[m[1]]), text)
+
+
+HELLOS = {"en": ["Hi! ", "Hello, "], "pt": ["Oi! ", "Olá, "]}
 
 
 def dress(rng, text, lang):
@@ -28,15 +31,34 @@ def dress(rng, text, lang):
     if r < 0.20 and text[-1] in ".?":
         return text[:-1]
     if r < 0.26:
-        hello = {"en": ["Hi! ", "Hello, ", "Please: "], "pt": ["Oi! ", "Olá, ", "Por favor: "]}[lang]
-        return rng.choice(hello) + text
-    if r < 0.30:
-        return text + {"en": " Thanks!", "pt": " Obrigado!"}[lang]
+        return rng.choice(HELLOS[lang]) + text
+    if r < 0.32:
+        return text + rng.choice(
+            {"en": [" Thanks!", " Please!"], "pt": [" Obrigado!", " Por favor!"]}[lang]
+        )
     return text
 
 
+FRAMES = {
+    "en": ["Could you {}?", "Can you {} for me?", "Please, {}.", "I want you to {}."],
+    "pt": ["Você pode {}?", "Poderia {}?", "Quero {}."],
+}
+
+
+def frame(rng, template, lang):
+    """For training: an order ("Tell me …") may become a request ("Could you tell me …?").
+
+    The frames of the held-out phrasings ("Can you …?", "Pode …?") are others.
+    """
+    verb, _, rest = template.partition(" ")
+    if rng.random() > 0.3 or verb not in VERBS[lang] or template[-1] not in "." or ". " in template:
+        return template
+    return rng.choice(FRAMES[lang]).format(VERBS[lang][verb] + " " + rest[:-1])
+
+
 def ask(rng, task, lang, held, **fill):
-    return dress(rng, expand(rng, rng.choice(PHRASES[task][lang][held]), **fill), lang)
+    template = rng.choice(PHRASES[task][lang][held])
+    return dress(rng, expand(rng, template if held else frame(rng, template, lang), **fill), lang)
 
 
 def pair(question, answer):
@@ -55,14 +77,15 @@ def invented(rng):
 
 
 def a_name(rng, held):
-    return invented(rng) if not held and rng.random() < 0.35 else from_list(rng, "NAMES", "", held)
+    return invented(rng) if not held and rng.random() < 0.5 else from_list(rng, "NAMES", "", held)
 
 
 def a_city(rng, held):
-    return invented(rng) if not held and rng.random() < 0.3 else from_list(rng, "CITIES", "", held)
+    return invented(rng) if not held and rng.random() < 0.4 else from_list(rng, "CITIES", "", held)
 
 
 # ---- facts -------------------------------------------------------------------------------------
+
 
 def weather_sentence(lang, when, state):
     if when == "today":
@@ -104,8 +127,10 @@ def yesno(rng, lang, held):
         other = W.FEMININE.get(other, other)
     said = col if rng.random() < 0.5 else other
     word = {"en": ("No", "Yes"), "pt": ("Não", "Sim")}[lang][said == col]
-    return pair(ask(rng, "yesno", lang, held, colour=said, **t),
-                f"{word}, {t['the']} {t['thing']} {IS[lang]} {col}.")
+    return pair(
+        ask(rng, "yesno", lang, held, colour=said, **t),
+        f"{word}, {t['the']} {t['thing']} {IS[lang]} {col}.",
+    )
 
 
 def opposite(rng, lang, held):
@@ -131,11 +156,12 @@ def translate(rng, lang, held):
 
 # ---- small arithmetic --------------------------------------------------------------------------
 
+
 def held_pairs(seed, pairs, count):
     return frozenset(random.Random(seed).sample(sorted(pairs), count))
 
 
-# Number pairs that no training text contains, in either order: 12 of the sums, 12 of the differences.
+# Number pairs that no training text contains (sums: in either order).
 HELD_SUMS = held_pairs(11, {(a, b) for a in range(2, 21) for b in range(a, 21)}, 12)
 HELD_DIFFS = held_pairs(12, {(a, b) for a in range(4, 21) for b in range(1, a)}, 12)
 
@@ -162,6 +188,7 @@ def arithmetic(name, op, new=False):
         spell = W.NUMBERS[lang] if rng.random() < 0.15 else None
         text = ask(rng, name, lang, held, a=spell[a] if spell else a, b=spell[b] if spell else b)
         return pair(text, f"{a} {op} {b} = {c}.")
+
     return task
 
 
@@ -170,15 +197,33 @@ def story(rng, lang, held):
     a, b = number_pair(rng, op, False, 1, 12)
     c = a + b if op == "+" else a - b
     name, items = a_name(rng, held), from_list(rng, "COUNTABLE", lang, held)
-    text = ask(rng, "story_more" if op == "+" else "story_less", lang, held, name=name, a=a, b=b, items=items)
+    text = ask(
+        rng,
+        "story_more" if op == "+" else "story_less",
+        lang,
+        held,
+        name=name,
+        a=a,
+        b=b,
+        items=items,
+    )
     return pair(text, f"{name} {'has' if lang == 'en' else 'tem'} {a} {op} {b} = {c} {items}.")
 
 
 # ---- lists -------------------------------------------------------------------------------------
 
-GROUP_ARTICLE = {"dias da semana": "os", "meses do ano": "os", "cores do arco-íris": "as",
-                 "estações do ano": "as", "planetas": "os", "vogais": "as"}
-FORMS = {"en": ["", "", " as bullets", " as a JSON array"], "pt": ["", "", " em tópicos", " em um array JSON"]}
+GROUP_ARTICLE = {
+    "dias da semana": "os",
+    "meses do ano": "os",
+    "cores do arco-íris": "as",
+    "estações do ano": "as",
+    "planetas": "os",
+    "vogais": "as",
+}
+FORMS = {
+    "en": ["", "", " as bullets", " as a JSON array"],
+    "pt": ["", "", " em tópicos", " em um array JSON"],
+}
 
 
 def lists(rng, lang, held):
@@ -190,7 +235,9 @@ def lists(rng, lang, held):
         answer = "\n".join("- " + v for v in values)
     else:
         answer = ", ".join(values) + "."
-    return pair(ask(rng, "list", lang, held, the=GROUP_ARTICLE.get(group), group=group, form=form), answer)
+    return pair(
+        ask(rng, "list", lang, held, the=GROUP_ARTICLE.get(group), group=group, form=form), answer
+    )
 
 
 def count(rng, lang, held):
@@ -208,42 +255,96 @@ def neighbour(rng, lang, held):
     i = rng.randrange(len(values)) if wraps else rng.randrange(1, len(values) - 1)
     x, y = values[i], values[(i + step) % len(values)]
     say = {"en": "{} {} comes {}.", "pt": "{} {} vem {}."}[lang]
-    word = {"en": {"after": "After", "before": "Before"},
-            "pt": {"after": "Depois de", "before": "Antes de"}}[lang][way]
+    word = {
+        "en": {"after": "After", "before": "Before"},
+        "pt": {"after": "Depois de", "before": "Antes de"},
+    }[lang][way]
     return pair(ask(rng, way, lang, held, x=x), say.format(word, x, y))
 
 
 # ---- talk --------------------------------------------------------------------------------------
 
+
 def fixed(name, answers):
     def task(rng, lang, held):
         return pair(ask(rng, name, lang, held), answers[lang])
+
     return task
 
 
-identity = fixed("identity", {
-    "en": "I am Mirim, a small language model that comes with Mutirão.",
-    "pt": "Eu sou Mirim, um pequeno modelo de linguagem que vem com o Mutirão."})
+identity = fixed(
+    "identity",
+    {
+        "en": "I am Mirim, a small language model that comes with Mutirão.",
+        "pt": "Eu sou Mirim, um pequeno modelo de linguagem que vem com o Mutirão.",
+    },
+)
 greeting = fixed("greeting", {"en": "Hello! How can I help?", "pt": "Olá! Como posso ajudar?"})
 thanks = fixed("thanks", {"en": "You are welcome!", "pt": "De nada!"})
-unknown = fixed("unknown", {"en": "I am a small model and do not know that.",
-                            "pt": "Sou um modelo pequeno e não sei isso."})
+unknown = fixed(
+    "unknown",
+    {
+        "en": "I am a small model and do not know that.",
+        "pt": "Sou um modelo pequeno e não sei isso.",
+    },
+)
 
 
 def memory(rng, lang, held):
     """A name told, perhaps something between, the name asked."""
     if rng.random() < 0.15 and not held:
-        return pair(ask(rng, "ask_name", lang, held),
-                    {"en": "You have not told me your name.", "pt": "Você ainda não me disse o seu nome."}[lang])
+        return pair(
+            ask(rng, "ask_name", lang, held),
+            {"en": "You have not told me your name.", "pt": "Você ainda não me disse o seu nome."}[
+                lang
+            ],
+        )
     name = a_name(rng, held)
     meet = {"en": f"Nice to meet you, {name}!", "pt": f"Prazer, {name}!"}[lang]
     told = pair(expand(rng, rng.choice(PHRASES["my_name"][lang][held]), name=name), meet)
     between = rng.choice([colour, arithmetic("sum", "+"), opposite])(rng, lang, False)
     recall = {"en": f"Your name is {name}.", "pt": f"Seu nome é {name}."}[lang]
-    return told + (between if rng.random() < 0.5 else []) + pair(ask(rng, "ask_name", lang, held), recall)
+    return (
+        told
+        + (between if rng.random() < 0.5 else [])
+        + pair(ask(rng, "ask_name", lang, held), recall)
+    )
+
+
+def repeat(rng, lang, held):
+    """Words said again: teaches to copy."""
+    known = [w[lang == "pt"] for w in W.TRANSLATIONS] + W.NUMBERS[lang]
+    said = [
+        rng.choice(known) if held or rng.random() < 0.4 else invented(rng).lower()
+        for _ in range(rng.randint(1, 4))
+    ]
+    if rng.random() < 0.3:
+        said[0] = a_name(rng, held)
+    text = " ".join(said)
+    if rng.random() < 0.3:
+        return pair(ask(rng, "quote", lang, held, x=text), f'"{text}"')
+    return pair(ask(rng, "repeat", lang, held, x=text), text)
+
+
+def echo(rng):
+    """A long line of words said again, or put into a JSON array: copying and nothing else."""
+    words = W.NAMES + W.NAMES + W.NUMBERS["en"] + W.NUMBERS["pt"]
+    words += [w for pair_ in W.TRANSLATIONS for w in pair_]
+    said = [
+        rng.choice(words) if rng.random() < 0.5 else invented(rng)
+        for _ in range(rng.randint(3, 12))
+    ]
+    said = [str(rng.randint(0, 99)) if rng.random() < 0.1 else w for w in said]
+    lang = rng.choice(["en", "pt"])
+    if rng.random() < 0.4:
+        order = {"en": "As a JSON array: ", "pt": "Como array JSON: "}[lang]
+        return pair(order + ", ".join(said), json.dumps(said, ensure_ascii=False))
+    text = " ".join(said)
+    return pair(expand(rng, rng.choice(PHRASES["repeat"][lang][0]), x=text), text)
 
 
 # ---- JSON records ------------------------------------------------------------------------------
+
 
 def record(keys, values):
     return json.dumps(dict(zip(keys, values)), ensure_ascii=False)
@@ -252,7 +353,10 @@ def record(keys, values):
 def person(rng, lang, held):
     name, age, city = a_name(rng, held), rng.randint(5, 99), a_city(rng, held)
     keys = {"en": ("name", "age", "city"), "pt": ("nome", "idade", "cidade")}[lang]
-    return pair(ask(rng, "person", lang, held, name=name, age=age, city=city), record(keys, (name, age, city)))
+    return pair(
+        ask(rng, "person", lang, held, name=name, age=age, city=city),
+        record(keys, (name, age, city)),
+    )
 
 
 def worker(rng, lang, held):
@@ -264,7 +368,9 @@ def worker(rng, lang, held):
 def stock(rng, lang, held):
     item, price, n = from_list(rng, "ITEMS", lang, held), rng.randint(1, 60), rng.randint(2, 90)
     keys = {"en": ("item", "price", "quantity"), "pt": ("item", "preço", "quantidade")}[lang]
-    return pair(ask(rng, "stock", lang, held, item=item, price=price, n=n), record(keys, (item, price, n)))
+    return pair(
+        ask(rng, "stock", lang, held, item=item, price=price, n=n), record(keys, (item, price, n))
+    )
 
 
 def json_record(rng, lang, held):
@@ -273,21 +379,36 @@ def json_record(rng, lang, held):
 
 # ---- tools -------------------------------------------------------------------------------------
 
+
 def schema(name, description, **params):
     kinds = {k: {"type": v} for k, v in params.items()}
-    return {"type": "function", "function": {
-        "name": name, "description": description,
-        "parameters": {"type": "object", "properties": kinds, "required": list(params)}}}
+    return {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": description,
+            "parameters": {"type": "object", "properties": kinds, "required": list(params)},
+        },
+    }
 
 
 DESCRIPTIONS = {
-    "get_weather": {"en": ["Get the weather of a city", "The weather now", "Current weather for a place"],
-                    "pt": ["Vê o tempo em uma cidade", "O tempo agora", "Tempo atual de um lugar"]},
-    "get_time": {"en": ["Get the local time of a city", "The time now"],
-                 "pt": ["Vê a hora local de uma cidade", "A hora agora"]},
-    "set_timer": {"en": ["Set a timer", "Start a timer"], "pt": ["Marca um timer", "Começa um timer"]},
-    "calculate": {"en": ["Calculate an expression", "A calculator"],
-                  "pt": ["Calcula uma expressão", "Uma calculadora"]},
+    "get_weather": {
+        "en": ["Get the weather of a city", "The weather now", "Current weather for a place"],
+        "pt": ["Vê o tempo em uma cidade", "O tempo agora", "Tempo atual de um lugar"],
+    },
+    "get_time": {
+        "en": ["Get the local time of a city", "The time now"],
+        "pt": ["Vê a hora local de uma cidade", "A hora agora"],
+    },
+    "set_timer": {
+        "en": ["Set a timer", "Start a timer"],
+        "pt": ["Marca um timer", "Começa um timer"],
+    },
+    "calculate": {
+        "en": ["Calculate an expression", "A calculator"],
+        "pt": ["Calcula uma expressão", "Uma calculadora"],
+    },
 }
 
 
@@ -304,26 +425,53 @@ def use_of_tool(rng, kind, lang, held):
     text = rng.choice(DESCRIPTIONS[kind][lang]) if kind in DESCRIPTIONS else ""
     if kind == "get_weather":
         t, sky = rng.randint(1, 40), rng.choice(W.SKIES[lang])
-        return (ask(rng, kind, lang, held, city=city), schema(kind, text, **{key: "string"}), {key: city},
-                {"temperature": t, "sky": sky},
-                f"In {city} it is {t} degrees and {sky}." if en else f"Em {city} faz {t} graus e o céu está {sky}.")
+        return (
+            ask(rng, kind, lang, held, city=city),
+            schema(kind, text, **{key: "string"}),
+            {key: city},
+            {"temperature": t, "sky": sky},
+            (
+                f"In {city} it is {t} degrees and {sky}."
+                if en
+                else f"Em {city} faz {t} graus e o céu está {sky}."
+            ),
+        )
     if kind == "get_time":
         clock = f"{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}"
-        return (ask(rng, kind, lang, held, city=city), schema(kind, text, **{key: "string"}), {key: city},
-                {"time": clock}, f"In {city} it is {clock}." if en else f"Em {city} são {clock}.")
+        return (
+            ask(rng, kind, lang, held, city=city),
+            schema(kind, text, **{key: "string"}),
+            {key: city},
+            {"time": clock},
+            f"In {city} it is {clock}." if en else f"Em {city} são {clock}.",
+        )
     if kind == "set_timer":
-        return (ask(rng, kind, lang, held, n=n), schema(kind, text, minutes="integer"), {"minutes": n},
-                {"ok": True}, f"The timer is set for {n} minutes." if en else f"O timer toca em {n} minutos.")
+        return (
+            ask(rng, kind, lang, held, n=n),
+            schema(kind, text, minutes="integer"),
+            {"minutes": n},
+            {"ok": True},
+            f"The timer is set for {n} minutes." if en else f"O timer toca em {n} minutos.",
+        )
     if kind == "calculate":
         a, b, op = rng.randint(31, 999), rng.randint(31, 999), rng.choice("+-*")
         c = {"+": a + b, "-": a - b, "*": a * b}[op]
         sum_ = f"{a} {op} {b}"
-        return (ask(rng, kind, lang, held, a=a, b=b, op=op), schema(kind, text, expression="string"),
-                {"expression": sum_}, {"result": c}, f"{sum_} = {c}.")
+        return (
+            ask(rng, kind, lang, held, a=a, b=b, op=op),
+            schema(kind, text, expression="string"),
+            {"expression": sum_},
+            {"result": c},
+            f"{sum_} = {c}.",
+        )
     x, value = from_list(rng, "MEASURES", lang, held), rng.randint(2, 9999)
-    return (ask(rng, "get_measure", lang, held, x=x, city=city),
-            schema("get_" + plain(x), x, **{key: "string"}), {key: city},
-            {"result": value}, f"{cap(x)} in {city}: {value}." if en else f"{cap(x)} em {city}: {value}.")
+    return (
+        ask(rng, "get_measure", lang, held, x=x, city=city),
+        schema("get_" + plain(x), x, **{key: "string"}),
+        {key: city},
+        {"result": value},
+        f"{cap(x)} in {city}: {value}." if en else f"{cap(x)} em {city}: {value}.",
+    )
 
 
 KINDS = ["get_weather", "get_time", "set_timer", "calculate", "get_measure"]
@@ -331,38 +479,51 @@ KINDS = ["get_weather", "get_time", "set_timer", "calculate", "get_measure"]
 
 def other_tools(rng, kind, lang, held):
     """Up to two more tools beside the wanted one."""
-    rest = rng.sample([k for k in KINDS if k != kind], rng.choice([0, 1, 1, 2]))
+    rest = rng.sample([k for k in KINDS if k != kind], rng.choice([0, 0, 0, 1, 1, 2]))
     return [use_of_tool(rng, k, lang, held)[1] for k in rest]
 
 
 def call(name, arguments):
-    return {"role": "assistant", "content": "",
-            "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}]}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": {"name": name, "arguments": arguments}}],
+    }
 
 
 def tool_chat(rng, lang, held, answered):
-    """-> (tools, messages): a question that needs a tool, the call, and (answered) result and reply."""
+    """-> (tools, messages): a question, the call it needs, and (answered) result and reply."""
     kind = rng.choice(["get_weather", *KINDS])
     question, tool, arguments, result, answer = use_of_tool(rng, kind, lang, held)
     tools = [tool, *other_tools(rng, kind, lang, held)]
     rng.shuffle(tools)
     messages = [{"role": "user", "content": question}, call(tool["function"]["name"], arguments)]
     if answered:
-        messages += [{"role": "tool", "content": json.dumps(result, ensure_ascii=False)},
-                     {"role": "assistant", "content": answer}]
+        messages += [
+            {"role": "tool", "content": json.dumps(result, ensure_ascii=False)},
+            {"role": "assistant", "content": answer},
+        ]
     return tools, messages
 
 
 def no_tool(rng, lang, held):
     """Asked for what only a tool could know, without that tool."""
     kind, city = rng.choice(["get_weather", "get_time"]), a_city(rng, held)
-    what = {"get_weather": {"en": "weather", "pt": "o tempo"}, "get_time": {"en": "time", "pt": "a hora"}}[kind][lang]
-    return pair(ask(rng, kind, lang, held, city=city),
-                {"en": f"I have no tool to see the {what} in {city}.",
-                 "pt": f"Não tenho ferramenta para ver {what} em {city}."}[lang])
+    what = {
+        "get_weather": {"en": "weather", "pt": "o tempo"},
+        "get_time": {"en": "time", "pt": "a hora"},
+    }[kind][lang]
+    return pair(
+        ask(rng, kind, lang, held, city=city),
+        {
+            "en": f"I have no tool to see the {what} in {city}.",
+            "pt": f"Não tenho ferramenta para ver {what} em {city}.",
+        }[lang],
+    )
 
 
 # ---- raw documents -----------------------------------------------------------------------------
+
 
 def opening(rng, lang, held):
     """-> (prompt, continuation) of a sentence about the weather or a thing."""
@@ -370,20 +531,35 @@ def opening(rng, lang, held):
         when, state = rng.choice(list(W.WEATHER[lang].items()))
         if when == "today" and not held and rng.random() < 0.5:
             return "Today's weather is so", f" {state}."
-        fill, s, templates = {"when": when, "When": cap(when)}, state, OPENINGS["weather"][lang][held]
+        fill, s, templates = (
+            {"when": when, "When": cap(when)},
+            state,
+            OPENINGS["weather"][lang][held],
+        )
     else:
         fill, _, s = a_thing(rng, lang)
         templates = OPENINGS["thing"][lang][held]
     text = expand(rng, rng.choice(templates), s="\0", **fill)
-    return text[:text.index(" \0")], f" {s}."
+    return text[: text.index(" \0")], f" {s}."
 
 
 def sentence(rng, lang):
     """One sentence of a training document."""
     if rng.random() < 0.6:
         return "".join(opening(rng, lang, False))
-    task = rng.choice([colour, opposite, capital, lists, count, arithmetic("sum", "+"),
-                       arithmetic("product", "*"), json_record, neighbour])
+    task = rng.choice(
+        [
+            colour,
+            opposite,
+            capital,
+            lists,
+            count,
+            arithmetic("sum", "+"),
+            arithmetic("product", "*"),
+            json_record,
+            neighbour,
+        ]
+    )
     return task(rng, lang, False)[-1]["content"]
 
 
@@ -393,10 +569,26 @@ def document(rng, lang):
 
 # task: (function, weight in training)
 CHAT_TASKS = {
-    "weather": (weather, 4), "colour": (colour, 4), "describe": (describe, 3), "yes or no": (yesno, 4),
-    "sum": (arithmetic("sum", "+"), 8), "difference": (arithmetic("difference", "-"), 7),
-    "product": (arithmetic("product", "*"), 5), "story": (story, 5), "list": (lists, 5), "count": (count, 3),
-    "neighbour": (neighbour, 6), "opposite": (opposite, 4), "capital": (capital, 3), "translate": (translate, 5),
-    "identity": (identity, 2), "greeting": (greeting, 1), "thanks": (thanks, 1), "name memory": (memory, 4),
-    "unknown": (unknown, 3), "JSON record": (json_record, 10), "no tool": (no_tool, 3),
+    "weather": (weather, 4),
+    "colour": (colour, 4),
+    "describe": (describe, 3),
+    "yes or no": (yesno, 4),
+    "sum": (arithmetic("sum", "+"), 8),
+    "difference": (arithmetic("difference", "-"), 7),
+    "product": (arithmetic("product", "*"), 5),
+    "story": (story, 5),
+    "list": (lists, 5),
+    "count": (count, 3),
+    "neighbour": (neighbour, 6),
+    "opposite": (opposite, 4),
+    "capital": (capital, 3),
+    "translate": (translate, 5),
+    "identity": (identity, 2),
+    "greeting": (greeting, 1),
+    "thanks": (thanks, 1),
+    "name memory": (memory, 4),
+    "repeat": (repeat, 8),
+    "unknown": (unknown, 3),
+    "JSON record": (json_record, 10),
+    "no tool": (no_tool, 3),
 }
