@@ -31,13 +31,14 @@ static bool slurm_bound(void) {
   return type && *type && strncmp(type, "none", 4) && tasks && atoi(tasks) > 1;
 }
 
-/* Cuts the topology to this process's mask, where it has a narrower one and may not undo it. */
+/* Cuts the topology to this process's mask, where it has a narrower one and may not undo it. The
+ * calling thread's mask tells: threads of libraries and sanitizers may have others. */
 static int restrict_to_self(mt_cpu *c, mt_err *e) {
   hwloc_bitmap_t mask = hwloc_bitmap_alloc();
   int rc = MT_OK;
   if (!mask) return mt_err_set(e, MT_ENOMEM, "no memory for the topology");
   hwloc_const_bitmap_t all = hwloc_topology_get_allowed_cpuset(c->topology);
-  if (!hwloc_get_cpubind(c->topology, mask, HWLOC_CPUBIND_PROCESS) &&
+  if (!hwloc_get_cpubind(c->topology, mask, HWLOC_CPUBIND_THREAD) &&
       !hwloc_bitmap_isincluded(all, mask)) {
     const char *by_mpirun = getenv("OMPI_MCA_orte_bound_at_launch");
     if (by_mpirun && atoi(by_mpirun))

@@ -17,7 +17,6 @@ args_are mpirun --bind-to none -n 2 "$box/mutirao-rank" generate --ranks=2 '--pr
 stdin_is mpirun ''
 env_has mpirun OMPI_MCA_rmaps_base_oversubscribe=1
 env_has mpirun OMPI_MCA_orte_execute_quiet=1
-env_has mpirun OMPI_MCA_btl_vader_single_copy_mechanism=none
 env_lacks mpirun OMPI_MCA_plm
 if [ "$(id -u)" -eq 0 ]; then
   env_has mpirun OMPI_ALLOW_RUN_AS_ROOT=1
@@ -68,7 +67,7 @@ env_lacks mpirun OMPI_MCA_plm
 launch -- bench --hostfile "$box/hosts" -n 1
 args_are mpirun --bind-to none --hostfile "$box/hosts" -n 1 "$box/mutirao-rank" bench --ranks=1
 launch -- bench --hostfile "$box/none"
-refused 1 "$box/none"
+refused 3 "$box/none"
 launch -- bench --hostfile "$box/hosts" --via srun
 refused 2 'allocation'
 

@@ -67,10 +67,14 @@ finds flags 'in the Makefile only' src/base/x.c '#pragma STDC FP_CONTRACT ON'
 mkdir -p build/obj/{model,cmd,kernel}
 symbols() { # directory, what it calls
   rm -f build/obj/*/*.o
-  echo "double $2; double f(double x); double f(double x) { return ${2%%(*}(x); }" |
+  echo "double $2; double mt_f(double x); double mt_f(double x) { return ${2%%(*}(x); }" |
     cc -x c -O0 -fno-builtin -c -o "build/obj/$1.o" - || fail "cannot compile"
   tools/lint/symbols build
 }
+checks=$((checks + 1))
+symbols model/x 'fabs(double)' >/dev/null || fail "symbols refuses mt_f"
+echo 'int f(void); int f(void) { return 0; }' | cc -x c -c -o build/obj/model/x.o - || fail 'cannot compile'
+[[ $(tools/lint/symbols build) == *"global names without mt_: f "* ]] || fail 'symbols passes a global f'
 for name in exp expf log pow sqrt fma sincos tanhf; do
   checks=$((checks + 1))
   out=$(symbols model/x "$name(double)") && fail "symbols passes $name"

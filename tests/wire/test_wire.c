@@ -16,7 +16,6 @@ static mt_step_plan make_plan(uint32_t i, size_t rows, size_t commands) {
   p.sequence = mt_calloc(rows, 4);
   p.flags = mt_calloc(rows, 4);
   p.planned = mt_calloc(rows, 4);
-  p.planned = mt_calloc(rows, 4);
   p.command = mt_calloc(commands, sizeof *p.command);
   for (uint32_t k = 0; k < rows; k++) {
     p.token[k] = pick(k, i, 300000);
