@@ -176,7 +176,7 @@ fuzz: ## run every fuzzer for SECONDS_EACH=60 (needs clang); what they find stay
 install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repository, man page
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/mutirao/models $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(BUILD)/bin/mutirao $(BUILD)/bin/mutirao-rank $(DESTDIR)$(PREFIX)/bin
-	cp -R models/. $(DESTDIR)$(PREFIX)/share/mutirao/models
+	cp -R models/mirim models/mirim-draft $(DESTDIR)$(PREFIX)/share/mutirao/models
 	tools/man.sh $(BUILD)/bin/mutirao > $(DESTDIR)$(PREFIX)/share/man/man1/mutirao.1
 
 .PHONY: help
