@@ -38,9 +38,7 @@ static bool exists(const char *path) {
   return access(path, R_OK) == 0;
 }
 
-/* ---- reference values
- * --------------------------------------------------------------------------------------------------
- */
+/* ---- reference values ----------------------------------------------------------------------- */
 
 typedef struct golden {
   uint32_t ids[MAX_TOKENS];
@@ -102,9 +100,7 @@ static void free_golden(golden *g) {
   free(g->logits64);
 }
 
-/* ---- running
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 typedef struct run {
   float *logits; /* [n - from][vocab] */
@@ -212,9 +208,7 @@ static void logits_of(const fixture *f, const golden *g, const config *c, const 
   free(other.out);
 }
 
-/* ---- checks
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- checks --------------------------------------------------------------------------------- */
 
 static double worst_error(const float *a, const float *b, size_t n) {
   double worst = 0;
@@ -420,9 +414,7 @@ static void check_model(const fixture *f) {
   free_golden(&g);
 }
 
-/* ---- the list
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- the list ------------------------------------------------------------------------------- */
 
 static fixture list[MAX_MODELS];
 static size_t n_models;
