@@ -194,24 +194,28 @@ static bool command(talk *k, const char *line, int *rc) {
   return true;
 }
 
-/* Turns fail one by one (a message too long, a template that refuses); only a failed step ends the
- * conversation. */
+/* Turns fail one by one (a message too long, a template that refuses) and leave the conversation as
+ * it was, also where room was made for them; only a failed step ends it. */
 static int say(talk *k, const char *line, size_t len) {
   size_t bad;
   if (!mt_utf8_valid(line, len, &bad)) {
     fprintf(stderr, "[not UTF-8 at byte %zu]\n", bad);
     return MT_OK;
   }
-  size_t before = mt_json_len(k->messages);
-  int rc = mt_texts_add_message(k->messages, "user", line, len);
-  if (rc) return mt_err_set(k->err, rc, "no memory for the conversation");
+  mt_json *before = mt_json_copy(k->messages);
+  int rc = before ? mt_texts_add_message(k->messages, "user", line, len) : MT_ENOMEM;
+  if (rc) {
+    mt_json_free(before);
+    return mt_err_set(k->err, rc, "no memory for the conversation");
+  }
   rc = answer(k);
-  if (rc != MT_ERANGE && rc != MT_EINVAL) return rc;
+  if (rc != MT_ERANGE && rc != MT_EINVAL) {
+    mt_json_free(before);
+    return rc;
+  }
   fprintf(stderr, "[%s]\n", k->err->msg);
-  mt_json *rest = without(k->messages, before, mt_json_len(k->messages));
-  if (!rest) return mt_err_set(k->err, MT_ENOMEM, "no memory for the conversation");
   mt_json_free(k->messages);
-  k->messages = rest;
+  k->messages = before;
   return MT_OK;
 }
 

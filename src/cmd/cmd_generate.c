@@ -22,8 +22,8 @@ typedef struct output {
 
 static void show(output *o, size_t from) {
   if (!o->stream || o->text.len == from) return;
-  fwrite(o->text.data + from, 1, o->text.len - from, stdout);
-  fflush(stdout);
+  int rc = mt_write_all("-", o->text.data + from, o->text.len - from, o->err);
+  if (!o->rc) o->rc = rc;
 }
 
 static int on_token(void *arg, const mt_token_event *ev) {
@@ -119,6 +119,13 @@ static int report(mt_session *s, output *o, size_t n, size_t n_prompt, mt_err *e
   return rc;
 }
 
+/* The text may hold any byte, NUL too. */
+static void print_choice(size_t c, const mt_buf *text) {
+  printf("--- choice %zu\n", c);
+  if (text->len) fwrite(text->data, 1, text->len, stdout);
+  putchar('\n');
+}
+
 static int print_results(const mt_opt *opt, output *o, size_t n, size_t n_prompt, mt_err *e) {
   int rc = MT_OK;
   if (mt_opt_flag(opt, "json")) {
@@ -132,11 +139,11 @@ static int print_results(const mt_opt *opt, output *o, size_t n, size_t n_prompt
       mt_json_free(all);
   } else if (n > 1) {
     for (size_t c = 0; c < n; c++)
-      printf("--- choice %zu\n%s\n", c, o[c].text.data ? o[c].text.data : "");
+      print_choice(c, &o[c].text);
   } else if (!o->text.len || o->text.data[o->text.len - 1] != '\n') {
     putchar('\n');
   }
-  fflush(stdout);
+  if (!rc) rc = mt_write_all("-", NULL, 0, e);
   const char *ids_out = mt_opt_string(opt, "ids-out");
   if (!rc && ids_out) rc = write_ids(ids_out, o, n, e);
   return rc;

@@ -24,7 +24,7 @@ static int print_help(mt_command c) {
 static int run(const mt_opt *o) {
   switch (mt_opt_get_action(o)) {
     case MT_OPT_HELP: return print_help(mt_opt_get_command(o));
-    case MT_OPT_VERSION: return printf("mutirao-rank %s\n", MT_VERSION) < 0;
+    case MT_OPT_VERSION: printf("mutirao-rank %s\n", MT_VERSION); return 0;
     case MT_OPT_DESCRIBE: return mt_cmd_describe();
     case MT_OPT_RUN: break;
   }
@@ -45,6 +45,10 @@ int main(int argc, char **argv) {
     return rc == MT_EUNSUPPORTED ? 1 : mt_err_exit_status(rc);
   }
   int status = run(o);
+  if (!status && (fflush(stdout) || ferror(stdout))) { /* a full disk is no success */
+    mt_log(MT_LOG_ERROR, "standard output: writing failed");
+    status = mt_err_exit_status(MT_ESYSTEM);
+  }
   mt_opt_free(o);
   return status;
 }

@@ -190,7 +190,8 @@ int mt_session_close(mt_session *s, int rc, mt_err *e) {
 int mt_write_all(const char *path, const void *data, size_t n, mt_err *e) {
   FILE *f = strcmp(path, "-") ? fopen(path, "wb") : stdout;
   if (!f) return mt_err_set(e, MT_ESYSTEM, "%s: cannot be opened for writing", path);
-  bool ok = fwrite(data, 1, n, f) == n && fflush(f) == 0;
+  bool ok = (!n || fwrite(data, 1, n, f) == n) && fflush(f) == 0 && !ferror(f);
+  if (f == stdout) path = "standard output";
   if (f != stdout && fclose(f)) ok = false;
   return ok ? MT_OK : mt_err_set(e, MT_ESYSTEM, "%s: writing failed", path);
 }

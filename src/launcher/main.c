@@ -34,7 +34,8 @@ static int run(int argc, char *const *argv, mt_args *args, mt_err *e) {
   if (action == MT_OPT_HELP) {
     rc = print_help(scanned, e);
   } else if (action == MT_OPT_VERSION) {
-    printf("mutirao %s\n", MT_VERSION);
+    if (printf("mutirao %s\n", MT_VERSION) < 0 || fflush(stdout))
+      rc = mt_err_set(e, MT_ESYSTEM, "cannot write the version");
   } else {
     if (mt_opt_is_set(scanned, "config"))
       rc = merge_config(scanned, argc, argv, args, e);

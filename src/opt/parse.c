@@ -211,8 +211,8 @@ static int check_rules(const mt_opt *o, mt_err *e) {
     if (rc) return rc;
   }
   if (o->command == MT_CMD_SCORE && mt_opt_is_set(o, "stride") && mt_opt_is_set(o, "window") &&
-      mt_opt_int(o, "stride") > mt_opt_int(o, "window"))
-    return mt_err_set(e, MT_EINVAL, "score: --stride %d is more than --window %d",
+      mt_opt_int(o, "stride") >= mt_opt_int(o, "window"))
+    return mt_err_set(e, MT_EINVAL, "score: --stride %d is not less than --window %d",
                       mt_opt_int(o, "stride"), mt_opt_int(o, "window"));
   return MT_OK;
 }

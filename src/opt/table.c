@@ -121,7 +121,7 @@ static const mt_opt_row rows[] = {
     {"window", 0, MT_OPT_INT, MT_GROUP_MEASURE, C(SCORE), "W", NULL, 2, BIG, false, NULL,
      "tokens seen at once (default: the model's context)"},
     {"stride", 0, MT_OPT_INT, MT_GROUP_MEASURE, C(SCORE), "S", NULL, 1, BIG, false, NULL,
-     "tokens by which the window moves, at most W (default: half of W)"},
+     "tokens by which the window moves, less than W (default: half of W)"},
     {"per-token", 0, MT_OPT_FLAG, MT_GROUP_MEASURE, C(SCORE), NULL, NULL, 0, 0, false, NULL,
      "print the log-probability of every token"},
     {"prompt", 0, MT_OPT_INT, MT_GROUP_MEASURE, C(BENCH), "P", "256", 1, BIG, false, NULL,

@@ -130,6 +130,12 @@ bad "a word for an id" 2 "'x,2'" logits -m "$LLAMA" --ids 1,x,2
 bad "an unknown option" 2 "max-token.*--max-tokens" generate -m "$LLAMA" "${ids[@]}" --max-token 2
 bad "a value out of range" 2 "temperature" generate -m "$LLAMA" "${ids[@]}" --temperature -1
 bad "a directory that is not there" 1 "absent/l: " logits -m "$LLAMA" "${ids[@]}" --out "$T/absent/l"
+for c in "generate -m $TEXT -n 1 -p a --max-tokens 40 --ignore-eos" "generate -m $TEXT -n 1 -p a --max-tokens 4 --choices 2" \
+  "score -m $LLAMA -n 1 --ids 1,2,3" "inspect -m $LLAMA" "bench -m $LLAMA -n 1 --prompt 2 --generate 2 --repeat 1" --version; do
+  run 20 bash -c "'$M' $c >/dev/full"
+  check "${c%% *}: nothing can be written" is "$status" 1
+  check "${c%% *}: and it says so" says "writing failed|cannot write"
+done
 bad "a full disk" 1 "/dev/full: writing failed" logits -m "$LLAMA" --ids "$(seq -s, 1 60)" --out /dev/full
 
 # ---- numbers that are none ----------------------------------------------------------------------------------------------------

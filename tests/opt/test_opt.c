@@ -294,7 +294,7 @@ static void test_rules(void) {
       {"generate -p x --system s", "--system means something only with --chat"},
       {"generate -p x --chat-template f", "only with --chat"},
       {"score", "--prompt, --file or --ids is needed"},
-      {"score -p x --window 4 --stride 5", "--stride 5 is more than --window 4"},
+      {"score -p x --window 4 --stride 5", "--stride 5 is not less than --window 4"},
       {"logits", "--ids is needed"},
       {"tokenize --decode --chat", "exclude each other"},
       {"tokenize --json", "--json means something only with --stats or --explain"},
