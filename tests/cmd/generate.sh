@@ -85,6 +85,16 @@ check "choices differ" is "$(for c in 0 1 2; do json "$T/c1" choices.$c.ids | pa
 check "finish reason" is "$(json "$T/c1" choices.1.finish_reason)" length
 check "a log-probability a token" is "$(json "$T/c1" choices.2.logprobs.#)" "$(json "$T/c1" choices.2.ids.#)"
 
+# config.json leaves out what is the family's default: SmolLM3 and Gemma 3 are tied without saying so.
+for c in smollm3-nope-bf16 gemma3-swa8-bf16; do
+  rm -rf "$T/untold"
+  cp -r $MODELS/$c "$T/untold"
+  sed -i '/"tie_word_embeddings"/d' "$T/untold/config.json"
+  r logits -m $MODELS/$c --ids 1,2,3 --out "$T/told.f32"
+  r logits -m "$T/untold" --ids 1,2,3 --out "$T/untold.f32"
+  check "$c without tie_word_embeddings" cmp "$T/told.f32" "$T/untold.f32"
+done
+
 # Where rope depends on the planned length, the plan is the request's: a smaller cache here changes nothing but the end.
 for c in "" "--ctx 64" "-n 2 --ctx 128"; do
   m generate -m $MODELS/llama-dynamic-bf16 --ids 5,6,7 --temperature 0 --ignore-eos --json $c
