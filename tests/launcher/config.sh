@@ -93,7 +93,7 @@ refused 2 "$file:"
 with 'config: other' bench
 refused 2 "unknown key 'config'"
 launch -- bench --config "$box/none.yaml"
-refused 1 "$box/none.yaml"
+refused 3 "$box/none.yaml"
 
 # The one in the repository is whole.
 for command in generate chat bench trace; do
