@@ -32,6 +32,8 @@ typedef struct mt_request {
   const uint32_t *ids;     /* [n_ids] the prompt; copied */
   size_t n_ids;            /* at least 1 */
   size_t max_tokens;       /* 0: only the prompt's logits are wanted */
+  size_t planned_tokens;   /* in all, for ropes that depend on it; 0: n_ids + max_tokens. Give it
+                              where max_tokens comes from what memory allows here */
   mt_sample_params sample; /* bias list is the caller's until the request is finished */
   const uint32_t *eos;     /* [n_eos] ids that end the text; copied; none: goes on to max_tokens */
   size_t n_eos;

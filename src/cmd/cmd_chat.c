@@ -14,7 +14,8 @@ typedef struct talk {
   mt_session *s;
   const mt_texts *t;
   mt_json *messages; /* system message first, if any */
-  size_t context;    /* tokens of the window */
+  size_t context;    /* tokens of the window: of the model or, if fewer, of the cache here */
+  size_t model_context;
   size_t max_tokens; /* of an answer */
   mt_answer *answer;
   mt_buf text;
@@ -117,9 +118,11 @@ static int answer(talk *k) {
   const char *const *stop;
   size_t n_stop = mt_opt_strings(k->s->opt, "stop", &stop);
   if (!rc) rc = mt_answer_new(&k->answer, k->t->tok, stop, n_stop, k->err);
+  size_t planned = ids.n + k->max_tokens;
   mt_request r = {.ids = ids.id,
                   .n_ids = ids.n,
                   .max_tokens = room,
+                  .planned_tokens = planned < k->model_context ? planned : k->model_context,
                   .sample = k->t->sample,
                   .on_token = on_token,
                   .on_finish = on_finish,
@@ -247,7 +250,11 @@ static int converse(talk *k) {
 static int lead(mt_session *s, const mt_texts *t, mt_err *e) {
   const mt_model_options *o = mt_model_get_options(s->model);
   size_t context = mt_model_get_config(s->model)->context;
-  talk k = {.s = s, .t = t, .err = e, .context = o->kv_tokens < context ? o->kv_tokens : context};
+  talk k = {.s = s,
+            .t = t,
+            .err = e,
+            .context = o->kv_tokens < context ? o->kv_tokens : context,
+            .model_context = context};
   k.max_tokens = mt_opt_is_set(s->opt, "max-tokens") ? (size_t)mt_opt_int(s->opt, "max-tokens")
                                                      : DEFAULT_ANSWER_TOKENS;
   int rc = mt_texts_check_vocab(t, mt_model_get_config(s->model)->vocab, e);

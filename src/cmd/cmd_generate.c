@@ -159,8 +159,12 @@ static int echo_prompt(const mt_texts *t, const mt_ids *prompt, mt_err *e) {
   return rc;
 }
 
+/* What is planned is the request's, not the machine's: without --max-tokens all of the model's
+ * context, also where the cache here ends sooner. */
 static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t max_tokens,
                   output *o, size_t n, mt_err *e) {
+  size_t planned =
+      mt_opt_is_set(s->opt, "max-tokens") ? 0 : mt_model_get_config(s->model)->context;
   const char *const *stop;
   size_t n_stop = mt_opt_strings(s->opt, "stop", &stop);
   int rc = MT_OK;
@@ -168,6 +172,7 @@ static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t
     mt_request r = {.ids = prompt->id,
                     .n_ids = prompt->n,
                     .max_tokens = max_tokens,
+                    .planned_tokens = planned,
                     .sample = t->sample,
                     .on_token = on_token,
                     .on_finish = on_finish,

@@ -104,6 +104,7 @@ int mt_engine_submit(mt_engine *g, const mt_request *r, mt_err *e) {
   *s = (sequence){.used = true, .r = *r, .token = token, .n_tokens = r->n_ids};
   s->r.ids = token;
   s->r.eos = eos;
+  if (!s->r.planned_tokens) s->r.planned_tokens = r->n_ids + r->max_tokens;
   s->blocks = mt_kv_blocks_for(r->n_ids + r->max_tokens);
   rc = mt_sampler_fork(&s->sampler, g->seen, e);
   for (size_t i = 0; !rc && i < r->n_ids; i++)
@@ -148,7 +149,7 @@ static void add_rows(mt_engine *g, size_t slot, size_t n) {
     g->plan.token[k] = s->token[at];
     g->plan.position[k] = (uint32_t)at;
     g->plan.sequence[k] = (uint32_t)slot;
-    g->plan.planned[k] = (uint32_t)(s->r.n_ids + s->r.max_tokens);
+    g->plan.planned[k] = (uint32_t)s->r.planned_tokens;
     g->plan.flags[k] = reported || (last && s->r.max_tokens) ? MT_ROW_LOGITS : 0;
   }
 }

@@ -28,8 +28,8 @@ typedef struct schema {
   cyaml_schema_value_t top;
 } schema;
 
-/* libcyaml tells what is wrong through its log only: its first line, and the last line number that
- * it names. */
+/* libcyaml tells what is wrong through its log only: its first line that says what, and the first
+ * line number that it names. */
 typedef struct complaint {
   char text[300];
   int line;
@@ -45,7 +45,8 @@ static void hear(cyaml_log_t level, void *ctx, const char *fmt, va_list args) {
   vsnprintf(line, sizeof line, fmt, args);
   line[strcspn(line, "\n")] = 0;
   const char *at = strstr(line, "(line: "), *text = strncmp(line, "Load: ", 6) ? line : line + 6;
-  if (!c->text[0]) snprintf(c->text, sizeof c->text, "%s", text);
+  bool backtrace = text[0] == ' ' || !strncmp(text, "Backtrace", 9);
+  if (!c->text[0] && !backtrace) snprintf(c->text, sizeof c->text, "%s", text);
   if (at && !c->line) c->line = atoi(at + 7);
 }
 

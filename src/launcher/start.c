@@ -79,15 +79,15 @@ int mt_launcher_rank_args(const mt_opt *o, const char *rank_path, mt_args *out, 
   return rc;
 }
 
-static bool is_dash(const char *s) {
-  return s && !strcmp(s, "-");
+static bool is_stdin(const char *s) {
+  return s && (!strcmp(s, "-") || !strcmp(s, "/dev/stdin"));
 }
 
 /* True if the command reads standard input. mpirun reads it greedily otherwise, and would swallow
  * the rest of a script's `while read` loop. */
 static bool reads_stdin(const mt_opt *o) {
-  return mt_opt_get_command(o) == MT_CMD_CHAT || is_dash(mt_opt_string(o, "prompt-file")) ||
-         is_dash(mt_opt_string(o, "file"));
+  return mt_opt_get_command(o) == MT_CMD_CHAT || is_stdin(mt_opt_string(o, "prompt-file")) ||
+         is_stdin(mt_opt_string(o, "file"));
 }
 
 static int starter_args(const mt_opt *o, const char *via, int ranks, mt_args *out, mt_err *e) {

@@ -137,6 +137,7 @@ static void attend_one(const mt_step *s, size_t row, size_t head, float *part_me
     if (g != first) kn->attend_merge(hd, &total, &part);
   }
   kn->attend_finish(hd, &total, s->b->att + (row * nq + head) * hd);
+  for (size_t j = 0; probe && j < lo; j++) probe[j] = 0; /* a row before this one saw them */
   if (probe) finish_probe(kn, probe, segment_max, first, last, lo, hi, &total);
 }
 

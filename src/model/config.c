@@ -276,7 +276,7 @@ static int read_hf(mt_model_config *cfg, const char *text, size_t len, mt_err *e
     rc = mt_err_set(e, MT_EUNSUPPORTED, "config.json: architecture %s is not supported", arch);
   if (!rc) {
     cfg->family = f->name;
-    cfg->tied = f == &mt_family_gemma3; /* what the key means where it is absent */
+    cfg->tied = f->tied;
     rc = common_hf(cfg, j, e);
   }
   cfg->attention_scale = 0;

@@ -88,5 +88,6 @@ const mt_family mt_family_gemma3 = {.name = "gemma3",
                                     .hf = hf,
                                     .gguf = gguf,
                                     .hf_names = hf_names,
+                                    .tied = true,
                                     .configure_hf = configure_hf,
                                     .configure_gguf = configure_gguf};

@@ -7,7 +7,10 @@ static const char *const gguf[] = {"llama", NULL};
 
 static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) {
   (void)w;
-  (void)e;
+  if (cfg->rotary_dim != cfg->head_dim)
+    return mt_err_set(e, MT_EUNSUPPORTED,
+                      "llama.rope.dimension_count %u with heads of %u is not supported",
+                      cfg->rotary_dim, cfg->head_dim);
   cfg->permuted_qk = true; /* its converter interleaves the rows of each head of q and k */
   return MT_OK;
 }

@@ -43,5 +43,6 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
 const mt_family mt_family_smollm3 = {.name = "smollm3",
                                      .hf = hf,
                                      .gguf = gguf,
+                                     .tied = true,
                                      .configure_hf = configure_hf,
                                      .configure_gguf = configure_gguf};

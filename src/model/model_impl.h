@@ -43,6 +43,7 @@ typedef struct mt_family {
   /* Names that differ from the usual Hugging Face ones: [SLOT_COUNT], NULL entries keep the usual;
    * or NULL. */
   const char *const *hf_names;
+  bool tied; /* what an absent tie_word_embeddings means: config.json leaves defaults out */
   /* Fills what is the family's own, after the common keys were read. Each may be NULL. */
   int (*configure_hf)(mt_model_config *cfg, const mt_json *j, mt_err *e);
   int (*configure_gguf)(mt_model_config *cfg, const mt_weights *w, mt_err *e);

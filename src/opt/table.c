@@ -190,6 +190,7 @@ const mt_opt_rule mt_opt_rules[] = {
     {C(SCORE), MT_RULE_ONE_OF, "prompt file ids"},
     {C(LOGITS), MT_RULE_ONE_OF, "ids"},
     {C(GENERATE) | C(TRACE), MT_RULE_AT_MOST, "chat ids"},
+    {C(GENERATE), MT_RULE_AT_MOST, "echo json"},
     {C(GENERATE) | C(TRACE), MT_RULE_NEEDS, "system chat"},
     {C(GENERATE) | C(TRACE) | C(TOKENIZE), MT_RULE_NEEDS, "chat-template chat"},
     {C(TOKENIZE), MT_RULE_AT_MOST, "decode chat"},

@@ -84,6 +84,25 @@ check "choice 0 is what one choice gives" is "$(json "$T/c1" choices.0.ids | pas
 check "choices differ" is "$(for c in 0 1 2; do json "$T/c1" choices.$c.ids | paste -sd,; done | sort -u | wc -l)" 3
 check "finish reason" is "$(json "$T/c1" choices.1.finish_reason)" length
 check "a log-probability a token" is "$(json "$T/c1" choices.2.logprobs.#)" "$(json "$T/c1" choices.2.ids.#)"
+
+# config.json leaves out what is the family's default: SmolLM3 and Gemma 3 are tied without saying so.
+for c in smollm3-nope-bf16 gemma3-swa8-bf16; do
+  rm -rf "$T/untold"
+  cp -r $MODELS/$c "$T/untold"
+  sed -i '/"tie_word_embeddings"/d' "$T/untold/config.json"
+  r logits -m $MODELS/$c --ids 1,2,3 --out "$T/told.f32"
+  r logits -m "$T/untold" --ids 1,2,3 --out "$T/untold.f32"
+  check "$c without tie_word_embeddings" cmp "$T/told.f32" "$T/untold.f32"
+done
+
+# Where rope depends on the planned length, the plan is the request's: a smaller cache here changes nothing but the end.
+for c in "" "--ctx 64" "-n 2 --ctx 128"; do
+  m generate -m $MODELS/llama-dynamic-bf16 --ids 5,6,7 --temperature 0 --ignore-eos --json $c
+  cp "$T/out" "$T/plan"
+  check "cache ${c:-as the model}: first log-probability" is "$(json "$T/plan" choices.0.logprobs | head -n 50)" \
+    "${plan:=$(json "$T/plan" choices.0.logprobs | head -n 50)}"
+done
+check "there are some" is "$(wc -l <<<"$plan")" 50
 m generate -m "$TEXT" -n 2 -p "Hello world" "${sample[@]}" --choices 3 --json
 check "choices are repeatable, on 2 ranks too" \
   is "$(for c in 0 1 2; do json "$T/out" choices.$c.ids; done)" "$(for c in 0 1 2; do json "$T/c1" choices.$c.ids; done)"

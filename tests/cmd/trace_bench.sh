@@ -60,6 +60,14 @@ check "the weights of a head sum to 1" near "$(awk '{ s += $1 } END { print s }'
 json "$T/out" steps.1.attention >"$T/a3"
 r trace -m "$TEXT" -p "Hello world" --attention --tokens 2 --json
 check "attention is the same on 3 ranks" cmp <(json "$T/out" steps.1.attention) "$T/a3"
+# A key that has left the window of 8 is read no more, whatever the chunks: each head's weights add up to 1.
+for chunk in 4 32; do
+  r trace -m $MODELS/mistral-swa8-bf16 --ids $(seq -s, 5 24) --attention --tokens 2 --chunk $chunk --json
+  for step in 0 1; do
+    sum=$(json "$T/out" steps.$step.attention.1.2 | awk '{ s += $1 } END { printf "%.3f", s }')
+    check "attention within the window, chunk $chunk, step $step" is "$sum" 1.000
+  done
+done
 
 m trace -m "$TEXT" -n 2 -p "Hello world" --temperature 0.7 --top-p 0.9
 check "for people" ok

@@ -86,6 +86,8 @@ b: *x' bench
 refused 2 "$file:"
 with '- threads' bench
 refused 2 "$file:"
+with '{{{' bench
+refused 2 "$file:1: not YAML"
 with $'model: "\xff"' bench
 refused 2 "$file:"
 with 'config: other' bench
@@ -101,4 +103,4 @@ for command in generate chat bench trace; do
 done
 
 echo "$checks checks, $failures failed"
-[ "$failures" -eq 0 ] && [ "$checks" -eq 28 ]
+[ "$failures" -eq 0 ] && [ "$checks" -eq 29 ]

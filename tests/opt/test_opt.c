@@ -291,6 +291,7 @@ static void test_rules(void) {
       {"generate", "--prompt, --prompt-file or --ids is needed"},
       {"generate -p x --ids 1", "--prompt and --ids exclude each other"},
       {"generate --ids 1 --chat", "--chat and --ids exclude each other"},
+      {"generate -p x --echo --json", "--echo and --json exclude each other"},
       {"generate -p x --system s", "--system means something only with --chat"},
       {"generate -p x --chat-template f", "only with --chat"},
       {"score", "--prompt, --file or --ids is needed"},
