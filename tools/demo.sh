@@ -16,7 +16,7 @@ echo "A small model, split across 2 processes; the text appears as it is compute
 echo
 run generate -n 2 -p "$prompt" "${options[@]}" --echo || exit 1
 echo
-run generate -n 2 --chat -p "What is 2 plus 3?" --max-tokens 48 --temperature 0 || exit 1
+run generate -n 2 --chat -p "What is the capital of Brazil?" --max-tokens 48 --temperature 0 || exit 1
 
 echo
 echo "The same prompt on 1, 2 and 3 ranks (SHA-256 of the text):"

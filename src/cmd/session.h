@@ -47,6 +47,7 @@ typedef struct mt_texts {
   char no_tokenizer[1000]; /* why, then */
   mt_chat_template *tmpl;  /* NULL where there is none */
   const char *bos, *eos;   /* spelling of these tokens, or NULL */
+  mt_json *special;        /* the other special tokens that a template may name, or NULL */
   uint32_t *stop_ids;      /* [n_stop_ids] ids that end an answer */
   size_t n_stop_ids;
   mt_sample_params sample; /* from generation_config.json, then the command line */

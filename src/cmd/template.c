@@ -62,6 +62,23 @@ static int no_template(const char *model, mt_err *e) {
                     "%s has no chat template; give one with --chat-template FILE", model);
 }
 
+int mt_template_special(mt_json **out, const char *model, mt_err *e) {
+  mt_template_source t = {0};
+  mt_buf path = {0};
+  mt_json *config = NULL;
+  int rc = mt_buf_printf(&path, "%s/tokenizer_config.json", model)
+               ? mt_err_set(e, MT_ENOMEM, "no memory for a path")
+               : MT_OK;
+  if (!rc && is_there(path.data)) rc = mt_json_read_file(&config, path.data, CONFIG_MAX_BYTES, e);
+  if (!rc && read_special(&t, config)) rc = mt_err_set(e, MT_ENOMEM, "%s: no memory", path.data);
+  *out = rc ? NULL : t.special;
+  if (!rc) t.special = NULL;
+  mt_template_close(&t);
+  mt_json_free(config);
+  mt_buf_free(&path);
+  return rc;
+}
+
 static int open_directory(mt_template_source *t, const char *model, const char *file, mt_err *e) {
   mt_buf own = {0}, path = {0};
   mt_json *config = NULL;

@@ -18,5 +18,7 @@ typedef struct mt_template_source {
  * mt_chat_template_compile returns. */
 int mt_template_open(mt_template_source *t, const char *model, const char *file, mt_err *e);
 void mt_template_close(mt_template_source *t);
+/* The other special tokens alone, an object that is the caller's; without any for a GGUF file. */
+int mt_template_special(mt_json **out, const char *model, mt_err *e);
 
 #endif

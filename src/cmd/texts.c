@@ -1,5 +1,6 @@
 /* The tokenizer, the chat template, and the defaults of generation_config.json. */
 #include "session.h"
+#include "template.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,12 +166,14 @@ int mt_texts_open(mt_texts *t, const mt_opt *o, const char *path, mt_err *e) {
   t->bos = bos >= 0 ? mt_tokenizer_token(t->tok, (uint32_t)bos, NULL) : NULL;
   t->eos = eos >= 0 ? mt_tokenizer_token(t->tok, (uint32_t)eos, NULL) : NULL;
   rc = open_template(t, o, e);
+  if (!rc && t->tmpl) rc = mt_template_special(&t->special, path, e);
   if (!rc) rc = open_generation_config(t, path, e);
   return rc ? rc : apply_options(t, o, e);
 }
 
 void mt_texts_free(mt_texts *t) {
   mt_chat_template_free(t->tmpl);
+  mt_json_free(t->special);
   mt_tokenizer_free(t->tok);
   free(t->stop_ids);
   free(t->bias);
@@ -221,7 +224,8 @@ int mt_texts_encode_chat(const mt_texts *t, const mt_json *messages, mt_ids *ids
   mt_chat_input in = {.messages = messages,
                       .add_generation_prompt = true,
                       .bos_token = t->bos,
-                      .eos_token = t->eos};
+                      .eos_token = t->eos,
+                      .special_tokens = t->special};
   mt_text text = {0};
   int rc = mt_chat_render(t->tmpl, &in, &text, e);
   if (!rc) rc = mt_tokenizer_encode_text(t->tok, &text, MT_ENCODE_PARSE_SPECIAL, ids, e);

@@ -67,7 +67,7 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
     *out = mt_kernels_best();
     return MT_OK;
   }
-  if (!strcmp(asked, "openblas")) {
+  if (asked == isa && !strcmp(asked, "openblas")) { /* inexact: never by MUTIRAO_ISA */
     *out = mt_kernels_openblas();
     if (!*out) return mt_err_set(e, MT_EUNSUPPORTED, "libopenblas.so.0 cannot be loaded");
     return MT_OK;

@@ -164,6 +164,9 @@ int mt_config_rope_gguf(mt_model_config *cfg, const mt_weights *w, const char *a
   if (mt_gguf_string(w, key, &type) && !kind_by_name(type.ptr, &p->kind))
     return mt_err_set(e, MT_EUNSUPPORTED, "%s: rope type %s is not supported",
                       mt_weights_file_name(w, 0), type.ptr);
+  /* llama.cpp multiplies it with YaRN's own factor, which config.json's replaces. */
+  if (p->kind == MT_ROPE_YARN && p->attention_factor > 0)
+    p->attention_factor *= yarn_mscale(p->factor, 1);
   bool has_long, has_short, has_divisors;
   uint32_t n = cfg->rotary_dim / 2;
   int rc = divisor_tensor(w, "rope_factors_long.weight", n, &p->divisor_long, &has_long, e);

@@ -18,7 +18,7 @@ const mt_opt_command_row mt_opt_commands[MT_CMD_COUNT] = {
         {"generate", true, "prompt to text, streamed to standard output",
          "Only the text goes to standard output; everything else to standard error.",
          "  mutirao generate -n 2 -p \"Today's weather is so\" --max-tokens 20\n"
-         "  mutirao generate --chat -p \"What is 2 plus 3?\" --temperature 0\n"},
+         "  mutirao generate --chat -p \"What is the capital of Brazil?\" --temperature 0\n"},
     [MT_CMD_CHAT] = {"chat", true, "a conversation in the terminal",
                      "Type a line to speak; Ctrl-C stops the answer; /reset forgets, /system TEXT "
                      "sets the system "

@@ -85,6 +85,16 @@ check "choices differ" is "$(for c in 0 1 2; do json "$T/c1" choices.$c.ids | pa
 check "finish reason" is "$(json "$T/c1" choices.1.finish_reason)" length
 check "a log-probability a token" is "$(json "$T/c1" choices.2.logprobs.#)" "$(json "$T/c1" choices.2.ids.#)"
 
+# A template may name every special token of tokenizer_config.json, in generate as in tokenize.
+printf '{{ pad_token }}{{ messages[0].content }}' >"$T/pad.jinja"
+r tokenize --chat -m $MIRIM --chat-template "$T/pad.jinja" <<<'{"messages": [{"role": "user", "content": "hi"}]}'
+check "tokenize --chat renders the padding token" is "$(cat "$T/out")" "<|endoftext|>hi"
+cp "$T/out" "$T/rendered"
+r tokenize -m $MIRIM <"$T/rendered"
+n=$(tr ',' '\n' <"$T/out" | wc -l)
+r generate -m $MIRIM --chat --chat-template "$T/pad.jinja" -p hi --max-tokens 1 --json
+check "generate --chat sees the same tokens" is "$(json "$T/out" choices.0.prompt_tokens)" "$n"
+
 # config.json leaves out what is the family's default: SmolLM3 and Gemma 3 are tied without saying so.
 for c in smollm3-nope-bf16 gemma3-swa8-bf16; do
   rm -rf "$T/untold"
