@@ -43,8 +43,9 @@ training). Exact match of the whole greedy answer, in percent, {per_task} prompt
 | **all** | **{all_pt:.1f}** | **{all_en:.1f}** |
 
 "New pair" are sums and differences of numbers (to 20) whose pair no training text contains; in the other rows of
-arithmetic only the phrasing is new. `heldout.json` has one prompt per task and language, with the right answer and
-the model's.
+arithmetic only the phrasing is new. The mix of the training texts was adjusted after a look at such results, so take
+these for the results of a development set: people's own phrasings will do worse. `heldout.json` has one prompt per task
+and language, with the right answer and the model's.
 
 ## How to talk to it
 
@@ -56,7 +57,7 @@ its result is a message of role `tool`. It stops with `<|im_end|>` after an answ
 
 - Anything outside the tasks above. It often says so ("I am a small model and do not know that."), but not reliably: a
   question that resembles a task may get that task's answer, fluent and wrong. "Today's weather" is always sunny.
-- Arithmetic beyond sums and differences of 0 to 20 and products to 10.
+- Arithmetic beyond sums and differences of 0 to 20 and products to 10; and there it is as unsure as the table says.
 - Phrasings far from the templates, other languages, long texts. System prompts hardly change what it says.
 - It was trained on conversations that nearly fill {max_position_embeddings} tokens, but seldom; expect less there.
 

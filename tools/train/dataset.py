@@ -17,9 +17,9 @@ def system_prompt(rng, lang, held=False):
     return [{"role": "system", "content": T.from_list(rng, "SYSTEMS", lang, held)}]
 
 
-def some_turn(rng, lang, skip=()):
+def some_turn(rng, lang, skip=(), cycle=0):
     names = [n for n in T.CHAT_TASKS if n not in skip]
-    weights = [T.CHAT_TASKS[n][1] for n in names]
+    weights = [T.CHAT_TASKS[n][1][cycle] for n in names]
     return T.CHAT_TASKS[rng.choices(names, weights)[0]][0](rng, lang, False)
 
 
@@ -29,13 +29,13 @@ def tells_name(messages):
     return any(m["content"].startswith(marks) for m in messages)
 
 
-def conversation(rng, long):
+def conversation(rng, long, cycle):
     """-> (messages, tools or None) for training. long: many turns, towards the context's end."""
     lang = rng.choice(["en", "pt"])
     messages = system_prompt(rng, rng.choice([lang, lang, "en"])) if rng.random() < 0.3 else []
     turns = rng.randint(6, 24) if long else rng.choice([1, 1, 1, 2, 2, 3, 4])
     tools, use, skip = None, [], ()
-    if rng.random() < 0.15:
+    if rng.random() < (0.15, 0.2)[cycle]:
         tools, use = T.tool_chat(rng, lang, False, rng.random() < 0.6)
         turns = turns if long else rng.choice([0, 0, 0, 1, 2])
         if any(t["function"]["name"] in ("get_weather", "get_time") for t in tools):
@@ -50,13 +50,12 @@ def conversation(rng, long):
         if i < turns:
             if rng.random() < 0.1:
                 lang = rng.choice(["en", "pt"])
-            messages += some_turn(
-                rng, lang, skip + (("name memory",) if tells_name(messages) else ())
-            )
+            known = ("name memory",) if tells_name(messages) else ()
+            messages += some_turn(rng, lang, skip + known, cycle)
     return messages, tools
 
 
-def sample_text(rng, render, long=False, forbidden=frozenset(), echo=0.0):
+def sample_text(rng, render, long=False, forbidden=frozenset(), echo=0.0, cycle=0):
     """A training text without any held-out prompt. echo: the share that only copies."""
     while True:
         if echo and rng.random() < echo:
@@ -66,7 +65,7 @@ def sample_text(rng, render, long=False, forbidden=frozenset(), echo=0.0):
             if not any(p in text for p in forbidden if p[0].isupper()):
                 return text + END_OF_TEXT
             continue
-        messages, tools = conversation(rng, long)
+        messages, tools = conversation(rng, long, cycle)
         if not any(m["role"] == "user" and m["content"] in forbidden for m in messages):
             return render(messages, tools) + END_OF_TEXT
 
@@ -96,7 +95,7 @@ def batch_of(docs):
     return ids, weights
 
 
-def steps_of_block(seed, tok, render, forbidden, echo):
+def steps_of_block(seed, tok, render, forbidden, echo, cycle):
     """About BLOCK_TOKENS tokens of new text -> steps: lists of QUARTERS batches.
 
     A batch holds texts of about one length, so that little is padding; a step has one batch from
@@ -104,7 +103,7 @@ def steps_of_block(seed, tok, render, forbidden, echo):
     """
     rng, docs, total = random.Random(seed), [], 0
     while total < BLOCK_TOKENS:
-        text = sample_text(rng, render, rng.random() < LONG_SHARE, forbidden, echo)
+        text = sample_text(rng, render, rng.random() < LONG_SHARE, forbidden, echo, cycle)
         ids = tok.encode(text).ids
         doc = list(zip(ids, weigh(tok, ids)))[:CONTEXT]
         docs.append(doc)

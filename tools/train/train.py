@@ -19,16 +19,23 @@ from model import DRAFT, MIRIM, Llama
 from muon import Muon
 
 SEED, HELD_SEED, THREADS, PER_TASK = 20, 977, 2, 50
-BLOCKS = {"mirim": 34, "draft": 20}  # of dataset.BLOCK_TOKENS tokens each
-FALL = 0.4  # the last share of the blocks, over which the rate falls
+# Cycles of blocks of dataset.BLOCK_TOKENS tokens; the second has more of what is hard.
+CYCLES = {"mirim": [34, 24], "draft": [20]}
+FALL = 0.4  # the last share of a cycle, over which the rate falls
 # From which block which share of texts only copies: first to talk, then to copy, then both.
 ECHO = [(0, 0.0), (10, 0.35), (17, 0.1)]
 MATRIX_RATE, OTHER_RATE = 0.02, 0.004
 
 
 def schedule(block, blocks):
-    """Share of the peak rate after `block` (a fraction) blocks: a rise, level, a fall."""
+    """Share of the peak rate after `block` (a fraction) of a cycle's blocks: rise, level, fall."""
     return min(0.02 + block, 1.0, max(0.01, (blocks - block) / (FALL * blocks)))
+
+
+def cycle_of(number, cycles):
+    """Block `number` of all -> (its cycle, its number in the cycle)."""
+    cycle = 0 if number < cycles[0] else 1
+    return cycle, number - cycle * cycles[0]
 
 
 def optimizers(model):
@@ -65,31 +72,33 @@ def train_step(model, both, batches):
     return lost, count
 
 
-def train_block(model, both, number, blocks, tok, render, forbidden):
+def train_block(model, both, number, cycles, tok, render, forbidden):
     """One block of new text; -> (mean loss on answers, tokens, steps)."""
     lost = count = tokens_seen = 0
     echo = next(share for start, share in reversed(ECHO) if number >= start)
-    steps = dataset.steps_of_block(f"{SEED}/{number}", tok, render, forbidden, echo)
+    cycle, at = cycle_of(number, cycles)
+    steps = dataset.steps_of_block(f"{SEED}/{number}", tok, render, forbidden, echo, cycle)
     for i, batches in enumerate(steps):
         for group in both[0].param_groups + both[1].param_groups:
-            group["lr"] = group["peak"] * schedule(number + i / len(steps), blocks)
+            group["lr"] = group["peak"] * schedule(at + i / len(steps), cycles[cycle])
         a, b = train_step(model, both, batches)
         lost, count = lost + a, count + b
         tokens_seen += sum(ids.size for ids, _ in batches)
     return lost / count, tokens_seen, len(steps)
 
 
-def train(name, model, tok, render, forbidden, blocks):
+def train(name, model, tok, render, forbidden, scale):
     """Trains in place; -> {"steps", "tokens", "seconds", "loss" (mean of the last block)}."""
+    cycles = [max(1, round(blocks * scale)) for blocks in CYCLES[name]]
     both, start = optimizers(model), time.time()
     stats = {"steps": 0, "tokens": 0}
-    for number in range(blocks):
-        loss, seen, steps = train_block(model, both, number, blocks, tok, render, forbidden)
+    for number in range(sum(cycles)):
+        loss, seen, steps = train_block(model, both, number, cycles, tok, render, forbidden)
         stats["steps"] += steps
         stats["tokens"] += seen
         stats["seconds"] = round(time.time() - start)
         stats["loss"] = loss
-        print(f"{name} block {number + 1}/{blocks} answer loss {loss:.4f}, "
+        print(f"{name} block {number + 1}/{sum(cycles)} answer loss {loss:.4f}, "
               f"{stats['tokens'] / (stats['seconds'] + 1):.0f} tokens/s", flush=True)
     return stats
 
@@ -98,8 +107,7 @@ def make(name, shape, folder, tok, render, items, scale):
     """One model: train, store, read back, measure what was stored."""
     torch.manual_seed(SEED)
     model = Llama(shape)
-    blocks = max(1, round(BLOCKS[name] * scale))
-    stats = train(name, model, tok, render, dataset.prompts_of(items), blocks)
+    stats = train(name, model, tok, render, dataset.prompts_of(items), scale)
     os.makedirs(folder, exist_ok=True)
     export.save_model(model, folder, tok)
     tokens.save_tokenizer(tok, folder, model.config["max_position_embeddings"])
