@@ -14,7 +14,10 @@ typedef struct writer {
 
 static int write_row(void *arg, size_t position, const float *logits) {
   writer *w = arg;
-  (void)position;
+  for (size_t i = 0; i < w->vocab; i++)
+    if (!(logits[i] - logits[i] == 0)) /* NaN and the infinities */
+      return mt_err_set(w->err, MT_ENUMERIC, "the logits at position %zu are not numbers",
+                        position);
   if (fwrite(logits, sizeof *logits, w->vocab, w->f) == w->vocab) return MT_OK;
   return mt_err_set(w->err, MT_ESYSTEM, "%s: writing failed", w->path);
 }

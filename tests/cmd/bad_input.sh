@@ -147,6 +147,7 @@ copy "$LLAMA" && "$TOOL" poke "$T/m/model.safetensors" model.layers.1.mlp.down_p
 bad "a sum that does not fit" 1 "layer 1, FFN output: rank 0 on " generate -m "$T/m" "${ids[@]}" --max-tokens 8 -q
 copy "$LLAMA" && "$TOOL" poke "$T/m/model.safetensors" model.norm.weight 3 0000c07f
 bad "a NaN in the logits" 1 "(rank|position|logit)" score -m "$T/m" "${ids[@]}" -q
+bad "a NaN in the logits that are written" 1 "logits at position 0 are not numbers" logits -m "$T/m" "${ids[@]}"
 # Column 150 of the FFN is rank 1's.
 copy "$LLAMA" && "$TOOL" poke "$T/m/model.safetensors" model.layers.0.mlp.down_proj.weight $((3 * 192 + 150)) 0000c07f
 m logits -m "$T/m" -n 3 "${ids[@]}"
