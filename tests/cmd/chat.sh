@@ -104,4 +104,15 @@ kill -9 $pid 2>/dev/null
 wait $pid
 status=$?
 check "well" ok
+# ---- a template of another model ------------------------------------------------------------------------------------------
+cat >"$T/other.jinja" <<'JINJA'
+{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>{{ m.content }}<|eot_id|>{% endfor %}
+JINJA
+r generate -m "$MIRIM" --chat --chat-template "$T/other.jinja" -p Hello --max-tokens 4 --temperature 0
+check "a template of another model is taken" ok
+check "and warned of, by the marker's name" says "do not fit: <\|start_header_id\|>"
+r generate -m "$MIRIM" --chat -p "What is the capital of Brazil?" --max-tokens 24 --temperature 0
+check "the model's own template" ok
+check "is not warned of" not says "do not fit"
+
 finish

@@ -16,6 +16,17 @@ else
   echo "skipped ranks bound by mpirun: it refuses here"
 fi
 
+# ---- a long prompt (D15): 30,000 tokens over 2 ranks, in a model whose layers see 8 ---------------------------------------
+cp -R "$MODELS/mistral-swa8-bf16" "$T/long"
+sed 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 65536/' \
+  "$MODELS/mistral-swa8-bf16/config.json" >"$T/long/config.json"
+awk 'BEGIN { srand(1); for (i = 0; i < 30000; i++) printf "%s%d", i ? "," : "", int(rand() * 250) }' >"$T/long.ids"
+r logits -m "$T/long" --ids @"$T/long.ids" --last --out "$T/long.1"
+check "30,000 tokens on one rank" ok
+m logits -m "$T/long" -n 2 --ids @"$T/long.ids" --last --out "$T/long.2"
+check "30,000 tokens on 2 ranks" ok
+check "with the same bytes" cmp "$T/long.1" "$T/long.2"
+
 # ---- ranks that differ (D10) -------------------------------------------------------------------------------------------------
 run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" logits -m $MODELS/llama-odd-tied-bf16 --ids $ids
 check "another model on one rank is refused" is $status 2
