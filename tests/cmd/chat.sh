@@ -85,25 +85,34 @@ check "a template that refuses a turn ends nothing" is "$status $(grep -c '^\[.*
 "$TOOL" model "$T/long" 6 256 4 2 512 512 200000
 cp tests/data/gguf/tiny-llama-tokenizer/tokenizer*.json "$T/long"
 mkfifo "$T/pipe"
-"$RANK" chat -m "$T/long" --chat-template "$T/t.jinja" --ctx 50000 --max-tokens 49000 --ignore-eos --temperature 0 -t 1 \
-  <"$T/pipe" >"$T/out" 2>"$T/err" &
-pid=$!
-exec 3>"$T/pipe"
-echo hello >&3
-for i in $(seq 100); do [ "$(wc -c <"$T/out")" -gt 200 ] && break; sleep 0.1; done
-kill -INT $pid
-for i in $(seq 100); do grep -q stopped "$T/err" && break; sleep 0.1; done
-check "Ctrl-C stops the answer" says "^\[stopped\]"
-check "the program lives" kill -0 $pid
-printf '/reset\n' >&3
-exec 3>&-
-for i in $(seq 100); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
-check "the next line is heard" says "^\[forgotten\]"
-check "and it ends by itself" not kill -0 $pid
-kill -9 $pid 2>/dev/null
-wait $pid
-status=$?
-check "well" ok
+# interrupt NAME PROGRAM…: on one rank the signal reaches it; on several the launcher passes it on through mpirun.
+interrupt() {
+  local name=$1
+  shift
+  "$@" chat -m "$T/long" --chat-template "$T/t.jinja" --ctx 50000 --max-tokens 49000 --ignore-eos --temperature 0 -t 1 \
+    <"$T/pipe" >"$T/out" 2>"$T/err" &
+  pid=$!
+  exec 3>"$T/pipe"
+  echo hello >&3
+  for i in $(seq 200); do [ "$(wc -c <"$T/out")" -gt 200 ] && break; sleep 0.1; done
+  kill -INT $pid
+  for i in $(seq 200); do grep -q stopped "$T/err" && break; sleep 0.1; done
+  check "$name: Ctrl-C stops the answer" says "^\[stopped\]"
+  check "$name: the program lives" kill -0 $pid
+  printf '/reset\n' >&3
+  exec 3>&-
+  for i in $(seq 200); do kill -0 $pid 2>/dev/null || break; sleep 0.1; done
+  check "$name: the next line is heard" says "^\[forgotten\]"
+  check "$name: and it ends by itself" not kill -0 $pid
+  kill -9 $pid 2>/dev/null
+  wait $pid
+  status=$?
+  check "$name: well" ok
+}
+interrupt "one rank" "$RANK"
+ranks2() { exec "$M" "$@" -n 2; }
+interrupt "2 ranks" ranks2
+
 # ---- a template of another model ------------------------------------------------------------------------------------------
 cat >"$T/other.jinja" <<'JINJA'
 {% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>{{ m.content }}<|eot_id|>{% endfor %}
