@@ -138,8 +138,7 @@ static int print_results(const mt_opt *opt, output *o, size_t n, size_t n_prompt
     else
       mt_json_free(all);
   } else if (n > 1) {
-    for (size_t c = 0; c < n; c++)
-      print_choice(c, &o[c].text);
+    for (size_t c = 0; c < n; c++) print_choice(c, &o[c].text);
   } else if (!o->text.len || o->text.data[o->text.len - 1] != '\n') {
     putchar('\n');
   }
@@ -163,8 +162,7 @@ static int echo_prompt(const mt_texts *t, const mt_ids *prompt, mt_err *e) {
  * context, also where the cache here ends sooner. */
 static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t max_tokens,
                   output *o, size_t n, mt_err *e) {
-  size_t planned =
-      mt_opt_is_set(s->opt, "max-tokens") ? 0 : mt_model_get_config(s->model)->context;
+  size_t planned = mt_opt_is_set(s->opt, "max-tokens") ? 0 : mt_model_get_config(s->model)->context;
   const char *const *stop;
   size_t n_stop = mt_opt_strings(s->opt, "stop", &stop);
   int rc = MT_OK;

@@ -28,14 +28,13 @@ static const uint32_t lengths[] = {2048, 4096, 8192, 16384, 32768, 65536, 131072
 enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
 
 static int look(inspection *x, mt_err *e) {
-  const char *kv = mt_opt_string(x->o, "kv-type");
   x->n_ranks = mt_opt_is_set(x->o, "ranks") ? (uint32_t)mt_opt_int(x->o, "ranks") : 1;
   int rc = mt_opt_find_model(x->o, &x->path, e);
   if (!rc) rc = mt_cpu_open(&x->cpu, NULL, e);
   if (!rc) rc = mt_model_open(x->path, &x->w, &x->cfg, e);
   if (!rc) rc = mt_kernels_get(NULL, &x->opt.kernels, e);
   if (rc) return rc;
-  x->opt.kv_type = !strcmp(kv, "f32") ? MT_KV_F32 : !strcmp(kv, "q8") ? MT_KV_Q8 : MT_KV_F16;
+  x->opt.kv_type = mt_session_kv_type(x->o);
   x->opt.kv_tokens = mt_opt_is_set(x->o, "ctx")     ? (size_t)mt_opt_int(x->o, "ctx")
                      : x->cfg.context < DEFAULT_CTX ? x->cfg.context
                                                     : DEFAULT_CTX;
@@ -145,10 +144,6 @@ static void print_cache(const inspection *x) {
 
 /* ---- for programs ------------------------------------------------------------------------ */
 
-static int set_int(mt_json *j, const char *key, uint64_t v) {
-  return mt_json_set(j, key, mt_json_new_int((int64_t)v));
-}
-
 static mt_json *rank_json(const inspection *x, uint32_t r) {
   const mt_shard *s = &x->shard[r];
   const mt_model_memory *m = &x->memory[r];
@@ -171,7 +166,7 @@ static mt_json *rank_json(const inspection *x, uint32_t r) {
                {"total_bytes", m->total}};
   mt_json *j = mt_json_new_object();
   for (size_t i = 0; j && i < sizeof field / sizeof field[0]; i++)
-    if (set_int(j, field[i].key, field[i].v)) {
+    if (mt_set_int(j, field[i].key, field[i].v)) {
       mt_json_free(j);
       return NULL;
     }
@@ -188,7 +183,7 @@ static int print_json(const inspection *x, mt_err *e) {
     char key[16];
     uint64_t n = sequences(x, lengths[i]);
     snprintf(key, sizeof key, "%u", lengths[i]);
-    rc = set_int(fit, key, n > INT64_MAX ? INT64_MAX : n);
+    rc = mt_set_int(fit, key, n > INT64_MAX ? INT64_MAX : n);
   }
   const struct {
     const char *key;
@@ -206,7 +201,7 @@ static int print_json(const inspection *x, mt_err *e) {
                {"kv_bytes_per_token", mt_kv_block_bytes(&d) / MT_KV_BLOCK}};
   if (!rc) rc = mt_json_set(j, "family", mt_json_new_string(c->family, strlen(c->family)));
   for (size_t i = 0; !rc && i < sizeof field / sizeof field[0]; i++)
-    rc = set_int(j, field[i].key, field[i].v);
+    rc = mt_set_int(j, field[i].key, field[i].v);
   if (!rc) rc = mt_json_set(j, "ranks", ranks);
   if (!rc) rc = mt_json_set(j, "sequences_that_fit", fit);
   if (!rc) return mt_print_json(j, e);

@@ -88,7 +88,6 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e) {
   if (rc) return rc;
   s->root = mt_comm_rank(s->comm) == 0;
   if (!s->root) mt_log_set_rank(mt_comm_rank(s->comm)); /* rank 0 speaks for the program */
-  s->agreed = true;
   rc = open_team(s, e);
   if (!rc) rc = open_kernels(s, e);
   if (!rc && s->root) rc = mt_opt_find_model(o, &s->path, e);
@@ -128,20 +127,22 @@ static size_t largest_room(const mt_session *s, mt_model_options *opt, mt_err *e
   return tokens ? (size_t)tokens : MT_KV_BLOCK;
 }
 
+mt_kv_type mt_session_kv_type(const mt_opt *o) {
+  const char *kv = mt_opt_string(o, "kv-type");
+  return !strcmp(kv, "f32") ? MT_KV_F32 : !strcmp(kv, "q8") ? MT_KV_Q8 : MT_KV_F16;
+}
+
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_comm_agree(s->comm, rc, e);
   if (rc) return rc;
   size_t chunk = mt_opt_is_set(s->opt, "chunk") ? (size_t)mt_opt_int(s->opt, "chunk") : room.chunk;
   if (!chunk) chunk = DEFAULT_CHUNK;
   mt_model_options opt = {.kernels = s->kn,
-                          .kv_type = MT_KV_F16,
+                          .kv_type = mt_session_kv_type(s->opt),
                           .kv_tokens = room.tokens,
                           .max_seqs = room.seqs,
                           .max_rows = chunk > room.seqs ? chunk : room.seqs,
                           .max_memory_bytes = s->memory_limit};
-  const char *kv = mt_opt_string(s->opt, "kv-type");
-  if (!strcmp(kv, "f32")) opt.kv_type = MT_KV_F32;
-  if (!strcmp(kv, "q8")) opt.kv_type = MT_KV_Q8;
   if (mt_opt_is_set(s->opt, "ctx"))
     opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
   else if (s->root && room.tokens)
@@ -194,6 +195,10 @@ int mt_write_all(const char *path, const void *data, size_t n, mt_err *e) {
   if (f == stdout) path = "standard output";
   if (f != stdout && fclose(f)) ok = false;
   return ok ? MT_OK : mt_err_set(e, MT_ESYSTEM, "%s: writing failed", path);
+}
+
+int mt_set_int(mt_json *j, const char *key, uint64_t v) {
+  return mt_json_set(j, key, mt_json_new_int((int64_t)v));
 }
 
 int mt_print_json(mt_json *j, mt_err *e) {

@@ -16,7 +16,6 @@ typedef struct mt_session {
   mt_engine *engine;
   char *path;            /* of the model; rank 0 */
   bool root;             /* this is rank 0 */
-  bool agreed;           /* the last failure is known to every rank */
   uint64_t memory_limit; /* bytes that this rank may take */
 } mt_session;
 
@@ -29,6 +28,8 @@ typedef struct mt_room {
 
 /* Opens ranks, machine, threads and kernels, and checks that the ranks fit together. Collective. */
 int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e);
+/* What --kv-type names. */
+mt_kv_type mt_session_kv_type(const mt_opt *o);
 /* Loads the model; rank 0's `room` decides. `rc` is what rank 0 found out on its own before (a bad
  * prompt, say): if it is not MT_OK, nothing is loaded and every rank gets it. Collective. */
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e);
@@ -74,6 +75,8 @@ void mt_texts_log_sampling(const mt_texts *t);
 
 /* Writes to standard output, or to path ("-": standard output). */
 int mt_write_all(const char *path, const void *data, size_t n, mt_err *e);
+/* Sets a count of j. MT_OK or MT_ENOMEM. */
+int mt_set_int(mt_json *j, const char *key, uint64_t v);
 /* j as one line on standard output; frees j. */
 int mt_print_json(mt_json *j, mt_err *e);
 

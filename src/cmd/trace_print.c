@@ -130,9 +130,6 @@ int mt_trace_print_step(trace_run *t, mt_err *e) {
 
 /* ---- JSON -------------------------------------------------------------------------------- */
 
-static int set_int(mt_json *j, const char *key, uint64_t v) {
-  return mt_json_set(j, key, mt_json_new_int((int64_t)v));
-}
 static int set_real(mt_json *j, const char *key, double v) {
   return mt_json_set(j, key, mt_json_new_real(v));
 }
@@ -151,7 +148,7 @@ static mt_json *rank_json(const mt_model_stats *st) {
                {"network_bytes", st->net_bytes}};
   mt_json *j = mt_json_new_object();
   for (size_t i = 0; j && i < sizeof field / sizeof field[0]; i++)
-    if (set_int(j, field[i].key, field[i].v)) {
+    if (mt_set_int(j, field[i].key, field[i].v)) {
       mt_json_free(j);
       return NULL;
     }
@@ -165,7 +162,7 @@ static mt_json *stage_json(const trace_run *t, const trace_stage *s) {
     mt_json *one = mt_json_new_object();
     mt_buf text = {0};
     if (!one || mt_texts_decode(t->texts, s->top[i].id, &text, NULL)) rc = MT_ENOMEM;
-    if (!rc) rc = set_int(one, "id", s->top[i].id);
+    if (!rc) rc = mt_set_int(one, "id", s->top[i].id);
     if (!rc)
       rc = mt_json_set(one, "text", mt_json_new_string(text.data ? text.data : "", text.len));
     if (!rc) rc = set_real(one, "probability", mt_exp64(s->top[i].logprob));
@@ -177,9 +174,9 @@ static mt_json *stage_json(const trace_run *t, const trace_stage *s) {
   }
   if (!rc) rc = mt_json_set(j, "after", mt_json_new_string(s->name, strlen(s->name)));
   if (!rc) rc = set_real(j, "temperature", s->temperature);
-  if (!rc) rc = set_int(j, "kept", s->kept);
+  if (!rc) rc = mt_set_int(j, "kept", s->kept);
   if (!rc) rc = set_real(j, "entropy_nats", s->entropy);
-  if (!rc) rc = set_int(j, "nucleus_tokens", s->nucleus);
+  if (!rc) rc = mt_set_int(j, "nucleus_tokens", s->nucleus);
   if (!rc) rc = set_real(j, "nucleus_p", s->nucleus_p);
   if (!rc) rc = mt_json_set(j, "top", top);
   if (!rc) return j;
@@ -212,15 +209,15 @@ mt_json *mt_trace_step_json(trace_run *t) {
     rc = mt_json_append(ranks, rank_json(&s->rank[r]));
   for (size_t i = 0; !rc && i < s->n_stages; i++)
     rc = mt_json_append(stages, stage_json(t, &s->stage[i]));
-  if (!rc && s->chosen) rc = set_int(j, "id", s->id);
+  if (!rc && s->chosen) rc = mt_set_int(j, "id", s->id);
   if (!rc && s->chosen)
     rc = mt_json_set(j, "text", mt_json_new_string(s->text.data ? s->text.data : "", s->text.len));
   if (!rc && s->chosen) rc = set_real(j, "logprob", s->logprob);
-  if (!rc) rc = set_int(j, "position", s->position);
-  if (!rc) rc = set_int(j, "ids_ns", t->number ? 0 : t->tokenize_ns);
-  if (!rc) rc = set_int(j, "choice_ns", s->choice_ns);
-  if (!rc) rc = set_int(j, "text_ns", s->text_ns);
-  if (!rc) rc = set_int(j, "total_ns", s->total_ns);
+  if (!rc) rc = mt_set_int(j, "position", s->position);
+  if (!rc) rc = mt_set_int(j, "ids_ns", t->number ? 0 : t->tokenize_ns);
+  if (!rc) rc = mt_set_int(j, "choice_ns", s->choice_ns);
+  if (!rc) rc = mt_set_int(j, "text_ns", s->text_ns);
+  if (!rc) rc = mt_set_int(j, "total_ns", s->total_ns);
   if (!rc) rc = mt_json_set(j, "ranks", ranks);
   if (!rc) rc = mt_json_set(j, "stages", stages);
   if (!rc && s->attention) rc = mt_json_set(j, "attention", attention_json(t));

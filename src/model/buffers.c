@@ -46,10 +46,6 @@ static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard
   return n;
 }
 
-static size_t round64(size_t n) {
-  return (n + 63) / 64 * 64;
-}
-
 /* Activations as 16-bit integers and two planes of bytes, with a scale and a sum for 16 elements at
  * worst. */
 static size_t act_bytes(size_t rows, size_t cols) {
@@ -61,7 +57,7 @@ size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_
   mt_buffers b;
   area a[MAX_AREAS];
   size_t n = list_areas(&b, cfg, s, opt, n_ranks, is_root, 16, a), bytes = 0;
-  for (size_t i = 0; i < n; i++) bytes += round64(a[i].count * a[i].size);
+  for (size_t i = 0; i < n; i++) bytes += mt_round64(a[i].count * a[i].size);
   size_t acc = opt->max_rows * (size_t)cfg->hidden *
                (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
   size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim,
@@ -97,14 +93,14 @@ int mt_buffers_new(mt_model *m, mt_err *e) {
   size_t n = list_areas(b, &m->cfg, &m->shard, &m->opt, (uint32_t)mt_comm_size(m->comm),
                         mt_comm_rank(m->comm) == 0, mt_team_size(m->team), a);
   size_t bytes = 0;
-  for (size_t i = 0; i < n; i++) bytes += round64(a[i].count * a[i].size);
+  for (size_t i = 0; i < n; i++) bytes += mt_round64(a[i].count * a[i].size);
   b->mem = mt_pages_alloc(bytes);
   b->mem_bytes = bytes;
   if (!b->mem) return mt_err_set(e, MT_ENOMEM, "no memory for %zu bytes of buffers", bytes);
   size_t at = 0;
   for (size_t i = 0; i < n; i++) {
     *a[i].at = (char *)b->mem + at;
-    at += round64(a[i].count * a[i].size);
+    at += mt_round64(a[i].count * a[i].size);
   }
   return reserve_acts(m, e);
 }

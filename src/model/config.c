@@ -303,7 +303,7 @@ static int read_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) {
 }
 
 /* 1/sqrt(n) in double, rounded once. */
-static float inverse_sqrt(double n) {
+float mt_config_inverse_sqrt(double n) {
   return (float)(1.0 / __builtin_sqrt(n));
 }
 
@@ -313,7 +313,7 @@ int mt_model_config_read(mt_model_config *cfg, const mt_weights *w, const char *
   int rc =
       cfg->source == MT_WEIGHTS_GGUF ? read_gguf(cfg, w, e) : read_hf(cfg, config_json, len, e);
   if (!rc) rc = check_dims(cfg, e);
-  if (!rc && !cfg->attention_scale) cfg->attention_scale = inverse_sqrt(cfg->head_dim);
+  if (!rc && !cfg->attention_scale) cfg->attention_scale = mt_config_inverse_sqrt(cfg->head_dim);
   if (!rc) rc = mt_slots_check(cfg, w, e);
   if (rc) mt_model_config_free(cfg);
   return rc;

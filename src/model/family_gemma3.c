@@ -10,10 +10,6 @@ static const char *const hf_names[SLOT_COUNT] = {
     [SLOT_POST_FFN_NORM] = "model.layers.%u.post_feedforward_layernorm.weight",
 };
 
-static float inverse_sqrt(double n) {
-  return (float)(1.0 / __builtin_sqrt(n));
-}
-
 /* Full layers turn by rope 0, sliding ones by rope 1. */
 static void common(mt_model_config *cfg) {
   cfg->qk_norm = cfg->post_norms = true;
@@ -62,7 +58,7 @@ static int configure_hf(mt_model_config *cfg, const mt_json *j, mt_err *e) {
   if (rc) return rc;
   cfg->activation = MT_ACT_GELU_TANH;
   cfg->norm_plus_one = true;
-  cfg->attention_scale = inverse_sqrt(scalar);
+  cfg->attention_scale = mt_config_inverse_sqrt(scalar);
   common(cfg);
   return MT_OK;
 }
@@ -78,7 +74,7 @@ static int configure_gguf(mt_model_config *cfg, const mt_weights *w, mt_err *e) 
   cfg->rope[1] = (mt_rope_params){.theta = 10000, .factor = 1, .original_context = cfg->context};
   (void)mt_gguf_number(w, "gemma3.rope.freq_base_swa", &cfg->rope[1].theta);
   cfg->activation = MT_ACT_GELU_TANH;
-  cfg->attention_scale = inverse_sqrt(
+  cfg->attention_scale = mt_config_inverse_sqrt(
       cfg->n_layers == LAYERS_27B ? (double)cfg->hidden / cfg->n_heads : cfg->head_dim);
   common(cfg); /* the file's norms already hold 1 + w */
   return MT_OK;

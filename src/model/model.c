@@ -92,14 +92,14 @@ static int check_memory(const mt_model *m, mt_err *e) {
                     (double)p.total / MiB, (double)p.weights / MiB, (double)limit / MiB);
 }
 
-static size_t round64(size_t n) {
+size_t mt_round64(size_t n) {
   return (n + 63) / 64 * 64;
 }
 
 /* The next 64-byte aligned place in the mapping. */
 static void place(mt_model *m, mt_matrix *mat, size_t *at) {
   mat->data = (uint8_t *)m->data + *at;
-  *at += round64(mat->data_bytes);
+  *at += mt_round64(mat->data_bytes);
 }
 
 /* Every thread writes a byte in each page of the panels that it will read, so that they lie in its
@@ -125,11 +125,11 @@ static int lay_out(mt_model *m, mt_err *e) {
   m->layer = mt_calloc(m->cfg.n_layers, sizeof *m->layer);
   if (!m->layer) return mt_err_set(e, MT_ENOMEM, "no memory for %u layers", m->cfg.n_layers);
   int rc = mt_plan_vocab(&m->cfg, m->weights, &m->shard, m->kn, &m->embed, &m->head, e);
-  size_t bytes = round64(m->embed.data_bytes) + round64(m->head.data_bytes);
+  size_t bytes = mt_round64(m->embed.data_bytes) + mt_round64(m->head.data_bytes);
   for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
     rc = mt_plan_layer(&m->cfg, m->weights, &m->shard, m->kn, l, &m->layer[l], e);
     for (int i = 0; i < MT_LAYER_MATRICES; i++)
-      bytes += round64(mt_layer_matrix(&m->layer[l], i)->data_bytes);
+      bytes += mt_round64(mt_layer_matrix(&m->layer[l], i)->data_bytes);
   }
   if (rc) return rc;
   m->data_bytes = bytes;

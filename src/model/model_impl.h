@@ -57,6 +57,8 @@ const mt_family *mt_family_by_name(const char *name);
 int mt_config_u32(const mt_json *j, const char *key, uint32_t *out, bool required, mt_err *e);
 int mt_config_bool(const mt_json *j, const char *key, bool *out, mt_err *e);
 int mt_config_number(const mt_json *j, const char *key, double *out, mt_err *e);
+/* 1/sqrt(n) in double, rounded once. */
+float mt_config_inverse_sqrt(double n);
 void mt_config_window_all(mt_model_config *cfg, uint32_t window);
 /* layer_types ("full_attention", "sliding_attention") where present; *found says whether. */
 int mt_config_layer_types(mt_model_config *cfg, const mt_json *j, uint32_t window, bool *found,
@@ -141,6 +143,8 @@ int mt_load_weights(mt_model *m, mt_err *e); /* collective; load.c */
  * quarter of it for each of the three areas of the exchange of row-parallel tensors. */
 enum { MT_LOAD_STAGE_BYTES = 4 << 20 };
 
+/* The next multiple of 64 bytes: areas begin on cache lines. */
+size_t mt_round64(size_t n);
 size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_model_options *opt,
                         uint32_t n_ranks, bool is_root);
 int mt_buffers_new(mt_model *m, mt_err *e);
