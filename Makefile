@@ -101,6 +101,15 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@[ $(V) = 1 ] || echo "  TEST  $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
 
+# Programs that measure; not installed.
+BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
+.PHONY: bench-programs
+bench-programs: $(BENCH_BIN)
+$(BUILD)/bench/%: bench/%.c $(LIB)
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  BENCH $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
+
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
