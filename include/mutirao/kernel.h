@@ -76,6 +76,7 @@ void mt_dequantize(mt_dtype type, const void *src, size_t n, float *out);
  * holds a NaN or an infinity, d is NaN and q are 0, so that every product with it is NaN. hi =
  * (q + 128) >> 8. Grows as needed and is reused; zero-initialize, mt_act_free. */
 typedef struct mt_act {
+  bool int8; /* set by the owner before mt_act_reserve: 127 for 32639, hi = q, no low plane */
   size_t n_rows;
   const float *x; /* f32 types: the caller's rows, not copied */
   size_t ld_x;

@@ -14,7 +14,7 @@
 #define MT_UNROLL
 #else
 #define MT_INLINE static inline __attribute__((always_inline))
-#define MT_UNROLL _Pragma("GCC unroll 8")
+#define MT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
