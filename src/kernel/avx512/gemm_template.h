@@ -13,8 +13,7 @@ enum {
   PLAIN_ROWS = 12,
   QUANT_ROWS = 6,
   DIRECT_ROWS = 2,
-  PREFETCH_BYTES = 2048, /* ahead in each panel */
-  MAX_BLOCKS_32 = 10,    /* of a chain: MT_CHAIN elements and one cut block at each end */
+  MAX_BLOCKS_32 = 10, /* of a chain: MT_CHAIN elements and one cut block at each end */
   MAX_BLOCKS_16 = 18
 };
 
@@ -71,21 +70,31 @@ MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
+/* One row, one panel: an ascending stream, which is what memory gives fastest. */
+MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t t) {
+  const float *x = j->a->x + (j->row + t) * j->a->ld_x;
+  const uint8_t *d = j->data[0];
+  __m512 sum = _mm512_load_ps(j->sum[t]);
+  for (size_t c = c0; c < c1; c++) {
+    __m512 a = _mm512_setzero_ps();
+    for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++)
+      a = _mm512_fmadd_ps(load_plain(type, d, k * LANES), _mm512_set1_ps(x[k]), a);
+    sum = _mm512_add_ps(sum, a);
+  }
+  _mm512_store_ps(j->sum[t], sum);
+}
+
 /* n rows from row t0 of the walk on; n is a constant after inlining. */
 MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
   __m512 acc[PLAIN_ROWS][2];
   const float *base[TILE_BASES(PLAIN_ROWS)];
-  const size_t ld = j->a->ld_x, bytes = type == MT_F32 ? 4 : 2;
+  const size_t ld = j->a->ld_x;
   const uint8_t *d0 = j->data[0], *d1 = j->data[1];
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
       j->a->x + (j->row + t0 + 3 * i) * ld;
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm512_setzero_ps();
   for (size_t k = k0; k < k1; k++) {
     __m512 w0 = load_plain(type, d0, k * LANES), w1 = load_plain(type, d1, k * LANES);
-    if (n == 1) {
-      _mm_prefetch((const char *)d0 + k * LANES * bytes + PREFETCH_BYTES, _MM_HINT_T0);
-      _mm_prefetch((const char *)d1 + k * LANES * bytes + PREFETCH_BYTES, _MM_HINT_T0);
-    }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       __m512 x = _mm512_set1_ps(base[t / 3][t % 3 * ld + k]);
       acc[t][0] = _mm512_fmadd_ps(w0, x, acc[t][0]);
@@ -217,7 +226,8 @@ MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, si
 
 enum { CODES_SIGNED = true }; /* once unpacked */
 
-/* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3. */
+/* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3.
+ */
 MT_INLINE void load_pairs(mt_dtype type, const uint8_t *rec, size_t g, __m512i pair[2]) {
   const __m512i first = _mm512_broadcast_i32x4(
       _mm_set_epi8(-1, 13, -1, 12, -1, 9, -1, 8, -1, 5, -1, 4, -1, 1, -1, 0));
@@ -313,42 +323,41 @@ MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
 MT_INLINE void direct_block(mt_dtype type, const walk *j, size_t b, const uint8_t *rec,
-                            const uint8_t *super, size_t t0, size_t n, __m512 acc[DIRECT_ROWS]) {
+                            const uint8_t *super, size_t n, __m512 acc[DIRECT_ROWS]) {
   const mt_act *a = j->a;
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t slots = slots_16(type) ? 16 : 32, row = j->row + t0;
+  const size_t slots = slots_16(type) ? 16 : 32, row = j->row;
   __m512i dot[DIRECT_ROWS];
   __m512 dw, mw;
-  load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, &dw, &mw);
+  /* Bytes are touched in ascending order, as the hardware's prefetch expects. */
   dot_packed(type, rec, a, row * a->q_stride + b * slots, n, dot);
+  load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     size_t s = (row + t) * a->n_blocks + b;
     __m512 da = _mm512_set1_ps(a->scale[s]);
     __m512i sum = _mm512_set1_epi32(a->sum[s]);
-    if (packed_bias_bits(type)) dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
+    if (packed_bias_bits(type))
+      dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
     acc[t] = add_block(acc[t], dw, da, dot[t]);
     if (has_min(type))
       acc[t] = _mm512_fmadd_ps(mw, _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum)), acc[t]);
   }
 }
 
-MT_INLINE void direct(mt_dtype type, const walk *j, size_t b0, size_t b1, size_t t0, size_t n) {
+MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t supers = mt_panel_supers_bytes(j->m, qi), record = qi->record_bytes;
-  __m512 acc[2][DIRECT_ROWS];
-  MT_UNROLL for (size_t t = 0; t < n; t++) acc[0][t] = acc[1][t] = _mm512_setzero_ps();
-  for (size_t b = b0; b < b1; b++) {
-    size_t super = qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0;
-    MT_UNROLL for (size_t p = 0; p < 2; p++) {
-      const uint8_t *rec = j->data[p] + supers + b * record;
-      MT_UNROLL for (size_t i = 0; i < record; i += 64)
-          _mm_prefetch((const char *)rec + PREFETCH_BYTES + i, _MM_HINT_T0);
-      direct_block(type, j, b, rec, j->data[p] + super, t0, n, acc[p]);
+  const size_t record = qi->record_bytes;
+  const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
+  for (size_t c = c0; c < c1; c++) {
+    __m512 acc[DIRECT_ROWS];
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
+    for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
+      const uint8_t *rec = records + b * record;
+      size_t super = qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0;
+      direct_block(type, j, b, rec, j->data[0] + super, n, acc);
     }
-  }
-  MT_UNROLL for (size_t t = 0; t < n; t++) {
-    const __m512 both[2] = {acc[0][t], acc[1][t]};
-    add_to_sum(j->sum[t0 + t], both);
+    MT_UNROLL for (size_t t = 0; t < n; t++)
+        _mm512_store_ps(j->sum[t], _mm512_add_ps(_mm512_load_ps(j->sum[t]), acc[t]));
   }
 }
 
@@ -388,8 +397,8 @@ MT_INLINE void dot_plane(const code_t *code, size_t groups, const int8_t *const 
 }
 
 /* Σ code × q of a block: the high plane, times 256, and the low one. */
-MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row,
-                            size_t b, size_t n, __m512i dot[QUANT_ROWS][2]) {
+MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row, size_t b,
+                            size_t n, __m512i dot[QUANT_ROWS][2]) {
   const int8_t *base[TILE_BASES(QUANT_ROWS)];
   const size_t at = b * slots;
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
@@ -418,8 +427,8 @@ MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t 
 }
 
 /* Σ w × q of a block. */
-MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row,
-                            size_t b, size_t n, __m512i dot[QUANT_ROWS][2]) {
+MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row, size_t b,
+                            size_t n, __m512i dot[QUANT_ROWS][2]) {
   const int16_t *base[TILE_BASES(QUANT_ROWS)];
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
       a->q + (row + 3 * i) * a->q_stride + b * slots;
@@ -439,8 +448,7 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpacked *u) {
   const mt_qinfo *qi = mt_qinfo_get(type);
   const size_t slots = slots_16(type) ? 16 : 32, supers = mt_panel_supers_bytes(j->m, qi);
-  for (size_t b = b0; b < b1; b++)
-    MT_UNROLL for (size_t p = 0; p < 2; p++) {
+  for (size_t b = b0; b < b1; b++) MT_UNROLL for (size_t p = 0; p < 2; p++) {
       const uint8_t *rec = j->data[p] + supers + b * qi->record_bytes;
       const uint8_t *super =
           j->data[p] + (qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0);
@@ -490,90 +498,101 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
 typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,
                          size_t t0, size_t n);
 
-#define TILE_CASE(n)                                                          \
-  case n: tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); break;
-#define DEFINE_UNPACKED(name, slots_, min_)                                                     \
-  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits, \
-                   size_t t0, size_t n) {                                                      \
-    const size_t slots = slots_;                                                               \
-    const bool min = min_;                                                                     \
-    switch (n) {                                                                               \
-      TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)            \
-    }                                                                                          \
+#define TILE_CASE(n)                                            \
+  case n:                                                       \
+    tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); \
+    break;
+#define DEFINE_UNPACKED(name, slots_, min_)                                                      \
+  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,   \
+                   size_t t0, size_t n) {                                                        \
+    const size_t slots = slots_;                                                                 \
+    const bool min = min_;                                                                       \
+    switch (n) { TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) } \
   }
 DEFINE_UNPACKED(tiles_16, 16, false)
 DEFINE_UNPACKED(tiles_16_min, 16, true)
 DEFINE_UNPACKED(tiles_32, 32, false)
 DEFINE_UNPACKED(tiles_32_min, 32, true)
 
-MT_INLINE void chain_quantized(mt_dtype type, const walk *j, size_t b0, size_t b1) {
-  if (j->n == 1) {
-    direct(type, j, b0, b1, 0, 1);
+MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  if (j->n == 1 && j->n_panels == 1) {
+    direct(type, j, c0, c1, 1);
     return;
   }
-  if (j->n == 2) {
-    direct(type, j, b0, b1, 0, 2);
+  if (j->n == 2 && j->n_panels == 1) {
+    direct(type, j, c0, c1, 2);
     return;
   }
   unpacked u;
-  unpacked_fn *const tiles = slots_16(type) ? has_min(type) ? tiles_16_min : tiles_16
+  unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
                              : has_min(type) ? tiles_32_min
                                              : tiles_32;
-  unpack(type, j, b0, b1, &u);
-  for (size_t t = 0, n; t < j->n; t += n) {
-    n = tile_rows(j->n - t, QUANT_ROWS);
-    tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
-  }
-}
-
-#define PLAIN_CASE(n)                                    \
-  case n: tile_plain(type, j, k0, k1, t, n); break;
-
-MT_INLINE void chain_plain(mt_dtype type, const walk *j, size_t k0, size_t k1) {
-  for (size_t t = 0, n; t < j->n; t += n) {
-    n = tile_rows(j->n - t, PLAIN_ROWS);
-    switch (n) {
-      PLAIN_CASE(1) PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) PLAIN_CASE(5) PLAIN_CASE(6)
-      PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+  for (size_t c = c0; c < c1; c++) {
+    size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
+    unpack(type, j, b0, b1, &u);
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, QUANT_ROWS);
+      tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
     }
   }
 }
 
-#define DEFINE_CHAIN(name, type, chain_of)                              \
-  static void NAME(chain_##name)(const walk *j, size_t i0, size_t i1) { \
-    chain_of(type, j, i0, i1);                                          \
+#define PLAIN_CASE(n) \
+  case n: tile_plain(type, j, k0, k1, t, n); break;
+
+MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  if (j->n_panels == 1 && j->n <= DIRECT_ROWS) {
+    for (size_t t = 0; t < j->n; t++) direct_plain(type, j, c0, c1, t);
+    return;
+  }
+  for (size_t c = c0; c < c1; c++) {
+    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, PLAIN_ROWS);
+      switch (n) {
+        PLAIN_CASE(1)
+        PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) PLAIN_CASE(5) PLAIN_CASE(6) PLAIN_CASE(7)
+            PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+      }
+    }
+  }
+}
+
+#define DEFINE_CHAINS(name, type, chains_of)                             \
+  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) { \
+    chains_of(type, j, c0, c1);                                          \
   }
 
-DEFINE_CHAIN(f32, MT_F32, chain_plain)
-DEFINE_CHAIN(f16, MT_F16, chain_plain)
-DEFINE_CHAIN(bf16, MT_BF16, chain_plain)
-DEFINE_CHAIN(q8_0, MT_Q8_0, chain_quantized)
-DEFINE_CHAIN(q4_0, MT_Q4_0, chain_quantized)
-DEFINE_CHAIN(q4_1, MT_Q4_1, chain_quantized)
-DEFINE_CHAIN(q5_0, MT_Q5_0, chain_quantized)
-DEFINE_CHAIN(q5_1, MT_Q5_1, chain_quantized)
-DEFINE_CHAIN(q2_k, MT_Q2_K, chain_quantized)
-DEFINE_CHAIN(q3_k, MT_Q3_K, chain_quantized)
-DEFINE_CHAIN(q4_k, MT_Q4_K, chain_quantized)
-DEFINE_CHAIN(q5_k, MT_Q5_K, chain_quantized)
-DEFINE_CHAIN(q6_k, MT_Q6_K, chain_quantized)
+DEFINE_CHAINS(f32, MT_F32, chains_plain)
+DEFINE_CHAINS(f16, MT_F16, chains_plain)
+DEFINE_CHAINS(bf16, MT_BF16, chains_plain)
+DEFINE_CHAINS(q8_0, MT_Q8_0, chains_quantized)
+DEFINE_CHAINS(q4_0, MT_Q4_0, chains_quantized)
+DEFINE_CHAINS(q4_1, MT_Q4_1, chains_quantized)
+DEFINE_CHAINS(q5_0, MT_Q5_0, chains_quantized)
+DEFINE_CHAINS(q5_1, MT_Q5_1, chains_quantized)
+DEFINE_CHAINS(q2_k, MT_Q2_K, chains_quantized)
+DEFINE_CHAINS(q3_k, MT_Q3_K, chains_quantized)
+DEFINE_CHAINS(q4_k, MT_Q4_K, chains_quantized)
+DEFINE_CHAINS(q5_k, MT_Q5_K, chains_quantized)
+DEFINE_CHAINS(q6_k, MT_Q6_K, chains_quantized)
 
-static chain_fn *const CHAIN[MT_DTYPE_COUNT] = {
-    [MT_F32] = NAME(chain_f32),   [MT_F16] = NAME(chain_f16),   [MT_BF16] = NAME(chain_bf16),
-    [MT_Q8_0] = NAME(chain_q8_0), [MT_Q4_0] = NAME(chain_q4_0), [MT_Q4_1] = NAME(chain_q4_1),
-    [MT_Q5_0] = NAME(chain_q5_0), [MT_Q5_1] = NAME(chain_q5_1), [MT_Q2_K] = NAME(chain_q2_k),
-    [MT_Q3_K] = NAME(chain_q3_k), [MT_Q4_K] = NAME(chain_q4_k), [MT_Q5_K] = NAME(chain_q5_k),
-    [MT_Q6_K] = NAME(chain_q6_k),
+static chains_fn *const CHAINS[MT_DTYPE_COUNT] = {
+    [MT_F32] = NAME(chains_f32),   [MT_F16] = NAME(chains_f16),   [MT_BF16] = NAME(chains_bf16),
+    [MT_Q8_0] = NAME(chains_q8_0), [MT_Q4_0] = NAME(chains_q4_0), [MT_Q4_1] = NAME(chains_q4_1),
+    [MT_Q5_0] = NAME(chains_q5_0), [MT_Q5_1] = NAME(chains_q5_1), [MT_Q2_K] = NAME(chains_q2_k),
+    [MT_Q3_K] = NAME(chains_q3_k), [MT_Q4_K] = NAME(chains_q4_k), [MT_Q5_K] = NAME(chains_q5_k),
+    [MT_Q6_K] = NAME(chains_q6_k),
 };
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                    size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAIN[m->type], NULL, NULL, out,
+  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], NULL, NULL, out,
               ld_out);
 }
 
 int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAIN[m->type], exp, acc,
+  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], exp, acc,
                      NULL, ld);
 }
