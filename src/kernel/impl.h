@@ -142,9 +142,10 @@ static inline float mt_bf16_to_f32(uint16_t h) {
 #define MT_GELU_A (-0x1.988454p+0f)
 #define MT_GELU_B 0x1.6e4e26p-5f
 
-/* Activations: largest quantum, and the least maximum that is not taken for zero (so that its
- * inverse is finite). */
+/* Activations: largest quantum of 16 and of 8 bits, and the least maximum that is not taken for
+ * zero (so that its inverse is finite). */
 #define MT_ACT_MAX    32639.0f
+#define MT_ACT8_MAX   127.0f
 #define MT_KV_Q8_MAX  127.0f
 #define MT_QUANT_TINY 0x1p-100f
 /* rint of a double below 2^51 in magnitude: add it, and the low bits are the integer. */

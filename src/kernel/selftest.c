@@ -48,12 +48,12 @@ static void random_weights(state *s, mt_dtype type, uint8_t *w, size_t bytes) {
     }
 }
 
-static void test_gemm(state *s, mt_dtype type, const float *x) {
+static void test_gemm(state *s, mt_dtype type, bool int8, const float *x) {
   static const uint32_t unit[] = {0, 272, 290, COLS - 32};
   const mt_dtype_info *t = mt_dtype_get(type);
   size_t file_cols = 768, row_bytes = mt_dtype_row_bytes(type, file_cols), cols = COLS - 32;
   mt_matrix m = {0};
-  mt_act a = {0};
+  mt_act a = {.int8 = int8};
   float out[N_TOKENS * ROWS] = {0};
   int64_t acc[N_TOKENS * ROWS] = {0};
   int exp[N_TOKENS] = {-30, -31, -32, -20, -40};
@@ -129,8 +129,11 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
   static const mt_kv_type KV[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
   float x[N_TOKENS * COLS];
   random_row(&s, x, N_TOKENS * COLS);
-  for (int type = 0; type < MT_DTYPE_COUNT; type++)
-    if (mt_dtype_get((mt_dtype)type)->weight) test_gemm(&s, (mt_dtype)type, x);
+  for (int type = 0; type < MT_DTYPE_COUNT; type++) {
+    const mt_dtype_info *t = mt_dtype_get((mt_dtype)type);
+    if (t->weight) test_gemm(&s, (mt_dtype)type, false, x);
+    if (t->weight && t->quantized) test_gemm(&s, (mt_dtype)type, true, x);
+  }
   test_rows(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
   return s.hash;
