@@ -186,7 +186,7 @@ static void put_scales(const mt_qinfo *qi, uint8_t *scales, uint8_t *super, size
   }
   if (qi->scale == MT_SCALE_F16) return;
   bool apart = qi->has_min && qi->scale_bytes == 2 * MT_PANEL_ROWS;
-  scales[row] = apart ? sc : (uint8_t)(sc | m << 4);
+  scales[row] = (uint8_t)(apart ? sc : sc | m << 4);
   if (apart) scales[MT_PANEL_ROWS + row] = m;
 }
 
