@@ -106,8 +106,29 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
 
 /* ---- quantized types --------------------------------------------------------------------- */
 
+MT_INLINE bool has_min(mt_dtype type) {
+  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
+         type == MT_Q5_K;
+}
+
+MT_INLINE bool by_super(mt_dtype type) {
+  return (type >= MT_Q2_K && type <= MT_Q6_K) || type == MT_IQ4_XS;
+}
+MT_INLINE bool signed_scales(mt_dtype type) {
+  return type == MT_Q3_K || type == MT_Q6_K || type == MT_IQ4_XS;
+}
+
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
+}
+
+/* 2^(e − 128), the two lowest of which are subnormal. */
+MT_INLINE __m512 load_e8m0(const uint8_t *p) {
+  __m512i e = _mm512_cvtepu8_epi32(load_16(p));
+  __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  __m512i low = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
+  __mmask16 is_low = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
+  return _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, is_low, low));
 }
 
 /* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
@@ -115,14 +136,18 @@ MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
 MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, __m512 *dw,
                            __m512 *mw) {
   *mw = _mm512_setzero_ps();
-  if (type < MT_Q2_K) {
+  if (type == MT_MXFP4) {
+    *dw = load_e8m0(scales);
+    return;
+  }
+  if (!by_super(type)) {
     *dw = _mm512_cvtph_ps(load_32(scales));
-    if (type == MT_Q4_1 || type == MT_Q5_1) *mw = _mm512_cvtph_ps(load_32(scales + 32));
+    if (has_min(type)) *mw = _mm512_cvtph_ps(load_32(scales + 32));
     return;
   }
   __m128i sc = load_16(scales), mn = sc;
   __m512 d = _mm512_cvtph_ps(load_32(super));
-  if (type == MT_Q3_K || type == MT_Q6_K) {
+  if (signed_scales(type)) {
     *dw = scaled_i8(d, sc);
     return;
   }
@@ -151,6 +176,28 @@ MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
 }
 
+/* What to take off a code: 2^code_bias_bits, or nothing. */
+MT_INLINE unsigned code_bias_bits(mt_dtype type) {
+  switch (type) {
+    case MT_Q8_0:
+    case MT_IQ4_NL:
+    case MT_IQ4_XS: return 7;
+    case MT_Q6_K: return 5;
+    case MT_Q5_0:
+    case MT_MXFP4: return 4;
+    case MT_Q4_0: return 3;
+    case MT_Q3_K: return 2;
+    default: return 0;
+  }
+}
+
+/* The values of 4-bit codes, raised by their bias. */
+MT_INLINE __m512i values_table(mt_dtype type) {
+  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)mt_qinfo_get(type)->values);
+  const __m128i bias = _mm_set1_epi8((char)(1 << code_bias_bits(type)));
+  return _mm512_broadcast_i32x4(_mm_add_epi8(value, bias));
+}
+
 /* The 64 codes of group g; signed bytes come with their sign bit flipped. */
 MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
   int s = (int)g;
@@ -168,6 +215,11 @@ MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
     case MT_Q5_K:
       return _mm512_or_si512(field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15),
                              _mm512_slli_epi16(field(load_64(rec + 256), s, 1), 4));
+    case MT_IQ4_NL:
+    case MT_IQ4_XS:
+    case MT_MXFP4:
+      return _mm512_shuffle_epi8(values_table(type),
+                                 field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15));
     default: return field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15);
   }
 }
@@ -181,21 +233,6 @@ MT_INLINE __m512i broadcast_4(const int8_t *p) {
 
 MT_INLINE bool slots_16(mt_dtype type) {
   return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
-}
-
-/* What to take off a code: 2^code_bias_bits, or nothing. */
-MT_INLINE unsigned code_bias_bits(mt_dtype type) {
-  return type == MT_Q8_0   ? 7
-         : type == MT_Q4_0 ? 3
-         : type == MT_Q5_0 ? 4
-         : type == MT_Q3_K ? 2
-         : type == MT_Q6_K ? 5
-                           : 0;
-}
-
-MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
-         type == MT_Q5_K;
 }
 
 #if MT_VNNI
@@ -268,7 +305,7 @@ MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, const mt_act *a, size
 MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
                          __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K;
+  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
   const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(a->int8 ? 1 : 256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
@@ -294,7 +331,7 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
 
 /* With wide codes the bias is off already. */
 MT_INLINE bool wide_codes(mt_dtype type) {
-  return type == MT_Q8_0;
+  return code_bias_bits(type) == 7;
 }
 
 MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
@@ -551,8 +588,9 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
       n = tile_rows(j->n - t, PLAIN_ROWS);
       switch (n) {
         PLAIN_CASE(1)
-        PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) PLAIN_CASE(5) PLAIN_CASE(6) PLAIN_CASE(7)
-            PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+        PLAIN_CASE(2)
+        PLAIN_CASE(3) PLAIN_CASE(4) PLAIN_CASE(5) PLAIN_CASE(6) PLAIN_CASE(7) PLAIN_CASE(8)
+            PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
       }
     }
   }
@@ -576,13 +614,19 @@ DEFINE_CHAINS(q3_k, MT_Q3_K, chains_quantized)
 DEFINE_CHAINS(q4_k, MT_Q4_K, chains_quantized)
 DEFINE_CHAINS(q5_k, MT_Q5_K, chains_quantized)
 DEFINE_CHAINS(q6_k, MT_Q6_K, chains_quantized)
+DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, chains_quantized)
+DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, chains_quantized)
+DEFINE_CHAINS(mxfp4, MT_MXFP4, chains_quantized)
 
 static chains_fn *const CHAINS[MT_DTYPE_COUNT] = {
-    [MT_F32] = NAME(chains_f32),   [MT_F16] = NAME(chains_f16),   [MT_BF16] = NAME(chains_bf16),
-    [MT_Q8_0] = NAME(chains_q8_0), [MT_Q4_0] = NAME(chains_q4_0), [MT_Q4_1] = NAME(chains_q4_1),
-    [MT_Q5_0] = NAME(chains_q5_0), [MT_Q5_1] = NAME(chains_q5_1), [MT_Q2_K] = NAME(chains_q2_k),
-    [MT_Q3_K] = NAME(chains_q3_k), [MT_Q4_K] = NAME(chains_q4_k), [MT_Q5_K] = NAME(chains_q5_k),
-    [MT_Q6_K] = NAME(chains_q6_k),
+    [MT_F32] = NAME(chains_f32),       [MT_F16] = NAME(chains_f16),
+    [MT_BF16] = NAME(chains_bf16),     [MT_Q8_0] = NAME(chains_q8_0),
+    [MT_Q4_0] = NAME(chains_q4_0),     [MT_Q4_1] = NAME(chains_q4_1),
+    [MT_Q5_0] = NAME(chains_q5_0),     [MT_Q5_1] = NAME(chains_q5_1),
+    [MT_Q2_K] = NAME(chains_q2_k),     [MT_Q3_K] = NAME(chains_q3_k),
+    [MT_Q4_K] = NAME(chains_q4_k),     [MT_Q5_K] = NAME(chains_q5_k),
+    [MT_Q6_K] = NAME(chains_q6_k),     [MT_IQ4_NL] = NAME(chains_iq4_nl),
+    [MT_IQ4_XS] = NAME(chains_iq4_xs), [MT_MXFP4] = NAME(chains_mxfp4),
 };
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
