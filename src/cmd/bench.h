@@ -41,15 +41,16 @@ int mt_limits_measure(mt_limit_rates *l, mt_session *s, mt_err *e);
 int mt_limits_finish(mt_limit_rates *l, mt_session *s, mt_err *e);
 void mt_limits_close(mt_limit_rates *l);
 
-/* ---- the work of a prompt (bench_work.c) ------------------------------------------------- */
+/* ---- the work of a token (bench_work.c) ------------------------------------------------- */
 
 /* Multiplications and additions of the matrices and of attention (norms and the like are not
  * counted): f32, and of bytes, where a 16-bit activation counts as two. */
 typedef struct mt_bench_work {
   double fma, dot;
 } mt_bench_work;
-/* Of a prompt of n tokens with logits for its last one. Reads the headers of the model. */
-int mt_bench_count(const mt_session *s, size_t n, mt_bench_work *out, mt_err *e);
+/* Of the tokens at positions [begin, end) of a sequence, with logits for the last one. Reads the
+ * headers of the model. */
+int mt_bench_count(const mt_session *s, size_t begin, size_t end, mt_bench_work *out, mt_err *e);
 
 /* ---- runs (bench_run.c) ------------------------------------------------------------------ */
 
@@ -66,6 +67,7 @@ typedef struct mt_bench_time {
   double host_s;                  /* of decode_s: planning, choosing, turning into text */
   double model_ns, collective_ns; /* rank 0's, prefill and decode */
   double decode_weight_bytes, decode_kv_bytes; /* read in decode by all ranks */
+  double prefill_weight_bytes;
 } mt_bench_time;
 
 typedef struct mt_bench {

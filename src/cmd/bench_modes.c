@@ -100,7 +100,8 @@ int mt_bench_plan_run(mt_bench_plan *p, mt_session *s, mt_err *e) {
   mt_bench b = {.s = s};
   mt_err no_tokenizer;
   (void)mt_tokenizer_open(&b.tok, s->path, &no_tokenizer); /* its time is not measured then */
-  mt_bench_load warm = p->load[0];
+  mt_bench_load warm = p->load[0]; /* short: pages, caches and threads, not the figures */
+  if (warm.prompt > 128) warm.prompt = 128;
   if (warm.generate > 4) warm.generate = 4;
   mt_bench_time dropped;
   int rc = b.tok ? time_tokenizer(p, &b, e) : MT_OK;

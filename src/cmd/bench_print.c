@@ -11,6 +11,7 @@ typedef struct summary {
   double prefill_per_s, decode_per_s; /* tokens of all sequences */
   double ttft_s, ttft_last_s, prefill_s, decode_s, host_share;
   double weight_bytes, kv_bytes; /* of a decode step, all ranks */
+  double prefill_weight_bytes;   /* of a run */
   double collective_share;
   double *prefill, *decode; /* [repeat] samples of the first two */
 } summary;
@@ -78,6 +79,7 @@ static int summary_make(summary *s, const mt_bench_plan *p, size_t i, mt_err *e)
     steps += (double)t->decode_steps;
     s->weight_bytes += t->decode_weight_bytes;
     s->kv_bytes += t->decode_kv_bytes;
+    s->prefill_weight_bytes += t->prefill_weight_bytes / (double)p->repeat;
   }
   s->weight_bytes /= steps;
   s->kv_bytes /= steps;
@@ -172,12 +174,17 @@ static void put_summary(writer *w, const summary *s, const mt_limit_rates *l, si
 
 static int put_work(writer *out, const summary *s, const mt_session *session,
                     const mt_limit_rates *l, mt_err *e) {
-  mt_bench_work work;
-  int rc = mt_bench_count(session, s->load.prompt, &work, e);
+  mt_bench_work prompt, token;
+  size_t middle = s->load.prompt + s->load.generate / 2;
+  int rc = mt_bench_count(session, 0, s->load.prompt, &prompt, e);
+  if (!rc) rc = mt_bench_count(session, middle, middle + 1, &token, e);
   if (rc) return rc;
-  put_real(out, "prefill_fma_operations", (double)s->load.batch * work.fma);
-  put_real(out, "prefill_dot_operations", (double)s->load.batch * work.dot);
-  put_real(out, "peak_share", peak_share(s, &work, l));
+  put_real(out, "prefill_fma_operations", (double)s->load.batch * prompt.fma);
+  put_real(out, "prefill_dot_operations", (double)s->load.batch * prompt.dot);
+  put_int(out, "prefill_weight_bytes", s->prefill_weight_bytes);
+  put_real(out, "decode_fma_operations_per_token", token.fma);
+  put_real(out, "decode_dot_operations_per_token", token.dot);
+  put_real(out, "peak_share", peak_share(s, &prompt, l));
   return MT_OK;
 }
 
@@ -222,7 +229,7 @@ static int print_json(const summary *sum, const mt_bench_plan *p, const mt_sessi
 static int print_table(const summary *sum, const mt_bench_plan *p, const mt_session *s,
                        const mt_limit_rates *l, const char *list, mt_err *e) {
   mt_bench_work work;
-  int rc = mt_bench_count(s, sum->load.prompt, &work, e);
+  int rc = mt_bench_count(s, 0, sum->load.prompt, &work, e);
   if (rc) return rc;
   printf("%d ranks × %d threads, kernels %s\n", mt_comm_size(s->comm), mt_team_size(s->team),
          s->kn->isa);

@@ -118,9 +118,10 @@ static int take_stats(crowd *c, mt_bench_time *out, bool decode, double *model_n
   *model_ns = (double)(st->embed_ns + st->attention_ns + st->ffn_ns + st->head_ns);
   out->model_ns += *model_ns;
   out->collective_ns += (double)st->collective_ns;
-  for (int r = 0; decode && r < n; r++) {
-    out->decode_weight_bytes += (double)st[r].weight_bytes;
-    out->decode_kv_bytes += (double)st[r].kv_bytes;
+  for (int r = 0; r < n; r++) {
+    *(decode ? &out->decode_weight_bytes : &out->prefill_weight_bytes) +=
+        (double)st[r].weight_bytes;
+    if (decode) out->decode_kv_bytes += (double)st[r].kv_bytes;
   }
   free(st);
   return rc;

@@ -8,23 +8,23 @@ static bool ends_with(const char *s, const char *end) {
   return n >= m && !strcmp(s + n - m, end);
 }
 
-/* Scores and values of every row: 2 + 2 operations for each dimension of each key that it sees. */
-static double count_attention(const mt_model_config *cfg, size_t n) {
+/* Scores and values of the rows: 2 + 2 operations for each dimension of each key that one sees. */
+static double count_attention(const mt_model_config *cfg, size_t begin, size_t end) {
   double keys = 0;
-  for (uint32_t l = 0; l < cfg->n_layers; l++) {
-    double window = cfg->layer[l].window, rows = (double)n;
-    if (!window || window > rows) window = rows;
-    keys += window * (window + 1) / 2 + (rows - window) * window;
-  }
+  for (uint32_t l = 0; l < cfg->n_layers; l++)
+    for (size_t at = begin; at < end; at++) {
+      size_t window = cfg->layer[l].window;
+      keys += (double)(window && at >= window ? window : at + 1);
+    }
   return 4.0 * cfg->n_heads * cfg->head_dim * keys;
 }
 
-int mt_bench_count(const mt_session *s, size_t n, mt_bench_work *out, mt_err *e) {
+int mt_bench_count(const mt_session *s, size_t begin, size_t end, mt_bench_work *out, mt_err *e) {
   mt_weights *w = NULL;
   mt_model_config cfg;
   int rc = mt_model_open(s->path, &w, &cfg, e);
   if (rc) return rc;
-  *out = (mt_bench_work){.fma = count_attention(&cfg, n)};
+  *out = (mt_bench_work){.fma = count_attention(&cfg, begin, end)};
   for (size_t i = 0; i < mt_weights_count(w); i++) {
     const mt_tensor_info *t = mt_weights_at(w, i);
     if (t->shape.n != 2) continue;
@@ -33,7 +33,7 @@ int mt_bench_count(const mt_session *s, size_t n, mt_bench_work *out, mt_err *e)
     bool head = !strcmp(t->name, "output.weight") || !strcmp(t->name, "lm_head.weight");
     if (embed && !cfg.tied) continue;
     double ops = 2.0 * (double)t->shape.dim[0] * (double)t->shape.dim[1];
-    if (!embed && !head) ops *= (double)n; /* the head only sees the last token */
+    if (!embed && !head) ops *= (double)(end - begin);
     if (mt_dtype_get(t->type)->quantized)
       out->dot += 2 * ops;
     else

@@ -11,6 +11,9 @@ for n in 1 2; do
   check "$n ranks: one JSON object" is "$status $(key ranks)" "0 $n"
   check "bytes of weights count twice, for two planes" is "$(key prefill_dot_operations)" $((4 * (24 * matrices + head)))
   check "attention is f32" is "$(key prefill_fma_operations)" $((2 * 4 * 4 * 64 * keys))
+  check "a token's operations" is "$(key decode_dot_operations_per_token)" $((4 * (matrices + head)))
+  check "a token's attention" is "$(key decode_fma_operations_per_token)" $((2 * 4 * 4 * 64 * 28))
+  check "one chunk reads the weights once" near "$(key prefill_weight_bytes)" "$(key weight_bytes_per_token)" 1e-6
   # Six steps read 25 … 30 keys and values of 2 heads in 2 layers, f16.
   check "KV bytes of a decode step" is "$(key kv_bytes_per_token)" $((2 * 2 * 2 * 64 * 2 * 55 / 2))
   for k in peak_fma_operations_per_s peak_dot_operations_per_s peak_share bandwidth_share host_share tokenize_s ttft_s; do
