@@ -202,6 +202,7 @@ int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
 extern const mt_kernels mt_kernels_ref;
 #if defined(__x86_64__)
 extern const mt_kernels mt_kernels_avx2;
+extern const mt_kernels mt_kernels_avxvnni;
 extern const mt_kernels mt_kernels_avx512;
 extern const mt_kernels mt_kernels_avx512vnni;
 #endif

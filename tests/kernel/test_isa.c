@@ -15,6 +15,7 @@ static void test_gemm(void) {
   each_table(compare_gemm);
 }
 static void test_extremes(void) {
+  each_table(compare_many);
   each_table(compare_extremes);
 }
 static void test_rows(void) {

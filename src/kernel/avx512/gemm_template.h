@@ -122,13 +122,13 @@ MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
 }
 
-/* 2^(e − 128), the two lowest of which are subnormal. */
+/* 2^(e − 128): (e − 1) << 23 from e = 2 on, below it the subnormals 2^21 and 2^22. */
 MT_INLINE __m512 load_e8m0(const uint8_t *p) {
-  __m512i e = _mm512_cvtepu8_epi32(load_16(p));
+  __m512i e = _mm512_and_si512(_mm512_cvtepi8_epi32(load_16(p)), _mm512_set1_epi32(255));
   __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
   __m512i low = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
-  __mmask16 is_low = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
-  return _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, is_low, low));
+  low = _mm512_min_epi32(low, _mm512_set1_epi32(0x00400000));
+  return _mm512_castsi512_ps(_mm512_max_epi32(normal, low));
 }
 
 /* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
