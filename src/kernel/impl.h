@@ -45,6 +45,9 @@ typedef struct mt_qinfo {
   void (*unpack)(const uint8_t *b, size_t s, uint8_t *code, uint8_t *sc, uint8_t *m);
 } mt_qinfo;
 
+/* Values of the 4-bit codes of IQ4_NL and IQ4_XS, and of MXFP4. */
+extern const int8_t mt_iq4_values[16], mt_mxfp4_values[16];
+
 /* NULL for plain types. */
 const mt_qinfo *mt_qinfo_get(mt_dtype type);
 

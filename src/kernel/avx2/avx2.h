@@ -48,6 +48,19 @@ void mt_values_avx2(mt_kv_type type, size_t head_dim, const void *const *v_block
 void mt_attend_merge_avx2(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
 void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *out);
 
+/* Decode reads one ascending stream. The prefetch of the hardware keeps up with it for some shapes
+ * of records only; for the others the line so far ahead is asked for, into the second cache
+ * (docs/performance.md has the figures). */
+enum { MT_PREFETCH_BYTES = 16384 };
+MT_INLINE bool wants_prefetch(mt_dtype type) {
+  return type != MT_F32 && type != MT_Q8_0 && type != MT_Q4_0 && type != MT_Q4_1 &&
+         type != MT_IQ4_NL;
+}
+MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
+  MT_UNROLL for (size_t i = 0; i < bytes; i += 64)
+      _mm_prefetch((const char *)p + MT_PREFETCH_BYTES + i, _MM_HINT_T1);
+}
+
 MT_INLINE __m256 load_f16x8(const void *p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(p));
 }
