@@ -56,8 +56,7 @@ void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *ou
  * (docs/performance.md has the figures). */
 enum { MT_PREFETCH_BYTES = 16384 };
 MT_INLINE bool wants_prefetch(mt_dtype type) {
-  return type != MT_F32 && type != MT_Q8_0 && type != MT_Q4_0 && type != MT_Q4_1 &&
-         type != MT_IQ4_NL;
+  return type != MT_F32 && type != MT_Q8_0;
 }
 MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
   MT_UNROLL for (size_t i = 0; i < bytes; i += 64)
