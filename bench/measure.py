@@ -79,6 +79,8 @@ class Bench:
             got = first_line([self.python, "-c", "import torch, transformers; print('torch', torch.__version__, "
                               "'transformers', transformers.__version__)"])
             if got.startswith("torch"): self.peers["torch"] = got
+        library = glob.glob(os.path.join(args.peers, "xft/lib/python3*/site-packages/xfastertransformer/libiomp5.so"))
+        if library: self.peers["xFasterTransformer"], self.iomp = read(os.path.join(args.peers, "xft.version")), library[0]
 
     def write(self, **record):
         self.out.write(json.dumps(record) + "\n")
@@ -99,15 +101,15 @@ class Bench:
 
     # ---- engines: each is a function that runs once and returns (record's keys, result), or None --------------------
 
-    def run(self, command):
+    def run(self, command, **env):
         """Standard output, or None with the reason said."""
         try:
-            out = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=self.env)
+            out = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(self.env, **env))
         except subprocess.TimeoutExpired:
             self.say("no answer in %d s: %s" % (TIMEOUT_S, " ".join(command)))
             return None
         if out.returncode == 0: return out.stdout
-        self.say("failed: %s: %s" % (" ".join(command), out.stderr.strip()[-300:]))
+        self.say("failed: %s: %s" % (" ".join(command), (out.stderr.strip() or out.stdout.strip())[-300:]))
         return None
 
     def ours(self, model, ranks, threads, options="--prompt %d --generate %d" % (PROMPT, GENERATE), variant=""):
@@ -153,14 +155,23 @@ class Bench:
                     s.wait()
         return go if cell and os.path.exists(self.llama + "/ggml-rpc-server") else None
 
-    def torch(self, shape, kind, threads):
+    def torch(self, kind, threads):
         keys = dict(engine="torch", ranks=1, threads=threads, variant="")
         command = [self.python, os.path.join(HERE, "peer_torch.py"), kind, str(threads), str(PROMPT), str(GENERATE)]
 
         def go():
             out = self.run(command)
             return out and (keys, json.loads(out))
-        return go if "torch" in self.peers and shape == "1.1B" and kind in ("F32", "BF16") else None
+        return go if "torch" in self.peers and kind in ("F32", "BF16") else None
+
+    def xft(self, kind, threads):
+        keys = dict(engine="xFasterTransformer", ranks=1, threads=threads, variant="")
+        command = [os.path.join(self.args.peers, "xft/bin/python"), os.path.join(HERE, "peer_xft.py"), kind, str(PROMPT), str(GENERATE)]
+
+        def go():
+            out = self.run(command, OMP_NUM_THREADS=str(threads), LD_PRELOAD=self.iomp, XFT_FAKE_MODEL="1")
+            return out and (keys, json.loads(out.strip().split("\n")[-1]))
+        return go if "xFasterTransformer" in self.peers and kind in ("BF16", "F16", "Q8_0") else None
 
     def interleave(self, experiment, model, cells, repeats):
         cells = [c for c in cells if c]
@@ -182,7 +193,7 @@ class Bench:
         for kind in kinds:
             with self.model("1.1B", kind) as m:
                 cells = [self.ours(m, 1, 1), self.llama_bench(m, 1), self.ours(m, 1, 2), self.llama_bench(m, 2), self.ours(m, 2, 1),
-                         self.torch("1.1B", kind, 2)]
+                         self.torch(kind, 2), self.xft(kind, 1), self.xft(kind, 2)]
                 if self.int8 and kind[0] == "Q": cells += [self.ours(m, 1, 1, variant="int8")]
                 self.interleave("types", m, cells, 3 if self.args.quick else 5)
 

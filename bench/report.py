@@ -74,6 +74,10 @@ def prefill_targets(s):
         ours = dict(experiment="types", kind=kind)
         yield ("prefill/%s/peak" % kind, "prefill of 512, %s, 1 × 1: share of the instructions' peak" % kind,
                plain(s.get("peak_share", **ours)), ">=", share)
+    for kind in ("BF16", "Q8_0"):
+        ours = dict(experiment="types", kind=kind)
+        yield ("prefill/%s/xFasterTransformer" % kind, "prefill %s, 1 × 1: × xFasterTransformer" % kind,
+               ratio(s.get(rate, **ours), s.get(rate, engine="xFasterTransformer", **ours)), ">=", 1.0)
     for kind, least in (("Q4_0", 2.0), ("Q8_0", 2.5), ("F32", 1.0), ("BF16", 1.0)):
         ours = dict(experiment="types", kind=kind)
         theirs = s.get(rate, engine="llama.cpp", **ours)
