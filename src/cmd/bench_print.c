@@ -188,6 +188,10 @@ static int put_work(writer *out, const summary *s, const mt_session *session,
   return MT_OK;
 }
 
+static void put_text(writer *w, const char *key, const char *text) {
+  if (mt_json_set(w->j, key, mt_json_new_string(text, strlen(text)))) w->failed = true;
+}
+
 static void put_machine(writer *w, const mt_bench_plan *p, const mt_session *s,
                         const mt_limit_rates *l) {
   put_real(w, "read_bandwidth_bytes_per_s", l->read_bytes_per_s);
@@ -198,8 +202,9 @@ static void put_machine(writer *w, const mt_bench_plan *p, const mt_session *s,
   if (p->tokenize_s > 0) put_real(w, "tokenize_s", p->tokenize_s);
   put_int(w, "ranks", mt_comm_size(s->comm));
   put_int(w, "threads", mt_team_size(s->team));
-  if (mt_json_set(w->j, "isa", mt_json_new_string(s->kn->isa, strlen(s->kn->isa))))
-    w->failed = true;
+  put_text(w, "isa", s->kn->isa);
+  put_text(w, "activations",
+           mt_model_activations(mt_model_get_weights(s->model), mt_session_int8(s->opt)));
 }
 
 static int print_json(const summary *sum, const mt_bench_plan *p, const mt_session *s,
@@ -231,8 +236,9 @@ static int print_table(const summary *sum, const mt_bench_plan *p, const mt_sess
   mt_bench_work work;
   int rc = mt_bench_count(s, 0, sum->load.prompt, &work, e);
   if (rc) return rc;
-  printf("%d ranks × %d threads, kernels %s\n", mt_comm_size(s->comm), mt_team_size(s->team),
-         s->kn->isa);
+  printf("%d ranks × %d threads, kernels %s, activations %s\n", mt_comm_size(s->comm),
+         mt_team_size(s->team), s->kn->isa,
+         mt_model_activations(mt_model_get_weights(s->model), mt_session_int8(s->opt)));
   printf("memory gives %.2f GB/s, registers %.1f GFLOP/s and %.1f GOP/s of integer dot products\n",
          l->read_bytes_per_s * 1e-9, l->fma_per_s * 1e-9, l->dot_per_s * 1e-9);
   if (!list)

@@ -35,7 +35,7 @@ int mt_bench_count(const mt_session *s, size_t begin, size_t end, mt_bench_work 
     double ops = 2.0 * (double)t->shape.dim[0] * (double)t->shape.dim[1];
     if (!embed && !head) ops *= (double)(end - begin);
     if (mt_dtype_get(t->type)->quantized)
-      out->dot += 2 * ops;
+      out->dot += mt_session_int8(s->opt) ? ops : 2 * ops;
     else
       out->fma += ops;
   }

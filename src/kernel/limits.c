@@ -7,6 +7,7 @@ static const mt_limits LIMITS[] = {
 #if defined(__x86_64__)
     {"avx512vnni", mt_limit_fma_avx512, mt_limit_dot_avx512vnni, mt_limit_read_avx512},
     {"avx512", mt_limit_fma_avx512, mt_limit_dot_avx512, mt_limit_read_avx512},
+    {"avxvnni", mt_limit_fma_avx2, mt_limit_dot_avxvnni, mt_limit_read_avx2},
     {"avx2", mt_limit_fma_avx2, mt_limit_dot_avx2, mt_limit_read_avx2},
 #endif
     {"ref", mt_limit_fma_ref, mt_limit_dot_ref, mt_limit_read_ref},

@@ -17,6 +17,7 @@ void mt_limit_read_ref(const uint8_t *p, size_t bytes, size_t streams);
 #if defined(__x86_64__)
 uint64_t mt_limit_fma_avx2(uint64_t rounds);
 uint64_t mt_limit_dot_avx2(uint64_t rounds);
+uint64_t mt_limit_dot_avxvnni(uint64_t rounds);
 void mt_limit_read_avx2(const uint8_t *p, size_t bytes, size_t streams);
 uint64_t mt_limit_fma_avx512(uint64_t rounds);
 uint64_t mt_limit_dot_avx512(uint64_t rounds);

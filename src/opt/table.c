@@ -159,6 +159,10 @@ static const mt_opt_row rows[] = {
      "tokens that the KV cache holds (default: the model's context, or what memory allows)"},
     {"kv-type", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED | C(INSPECT), "TYPE", "f16", 0, 0, false,
      "f16|f32|q8", "element type of the KV cache"},
+    {"activations", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED | C(INSPECT), "TYPE", "int16", 0, 0,
+     false, "int16|int8",
+     "what quantized weights are multiplied with; int8 halves the integer work and costs accuracy; "
+     "f32, f16 and bf16 weights do not see it"},
     {"no-kv-cache", 0, MT_OPT_FLAG, MT_GROUP_MODEL, C(GENERATE), NULL, NULL, 0, 0, false, NULL,
      "compute everything again at each step: the same bytes, more slowly"},
     {"chunk", 0, MT_OPT_INT, MT_GROUP_MODEL, RANKED, "C", NULL, 1, BIG, false, NULL,
@@ -169,7 +173,7 @@ static const mt_opt_row rows[] = {
      "exact|openblas",
      "openblas: its results may differ in the last bits between runs on different ranks"},
     {"isa", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED, "NAME", "auto", 0, 0, false,
-     "auto|ref|avx2|avx512|avx512vnni|neon",
+     "auto|ref|avx2|avxvnni|avx512|avx512vnni|neon",
      "instruction set of the kernels; the result is the same for each"},
 
     {"ranks", 'n', MT_OPT_INT, MT_GROUP_RANKS, RANKED | C(INSPECT), "N", NULL, 1, 65536, false,

@@ -14,7 +14,7 @@
 #define MT_UNROLL
 #else
 #define MT_INLINE static inline __attribute__((always_inline))
-#define MT_UNROLL _Pragma("GCC unroll 8")
+#define MT_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
@@ -22,6 +22,11 @@ void mt_gemm_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, cons
                   size_t row_begin, size_t row_end, float *out, size_t ld_out);
 int mt_gemm_units_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
+void mt_gemm_avxvnni(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                     size_t row_begin, size_t row_end, float *out, size_t ld_out);
+int mt_gemm_units_avxvnni(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                          size_t row_begin, size_t row_end, const int *exp, int64_t *acc,
+                          size_t ld);
 float mt_sum_squares_avx2(const float *x, size_t n);
 float mt_rmsnorm_avx2(const float *x, const float *w, size_t n, float eps, float *out);
 void mt_rope_avx2(float *x, const float *cos, const float *sin, size_t n_rotary);

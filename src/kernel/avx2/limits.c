@@ -32,6 +32,14 @@ uint64_t mt_limit_dot_avx2(uint64_t rounds) {
   return rounds * CHAINS * 2 * 32;
 }
 
+__attribute__((target("avxvnni"))) uint64_t mt_limit_dot_avxvnni(uint64_t rounds) {
+  __m256i acc[CHAINS], u = _mm256_set1_epi8(1), s = _mm256_set1_epi8(1);
+  EACH START(acc[i], _mm256_setzero_si256());
+  for (uint64_t r = 0; r < rounds; r++) EACH acc[i] = _mm256_dpbusd_avx_epi32(acc[i], u, s);
+  EACH __asm__ volatile("" : : "x"(acc[i]));
+  return rounds * CHAINS * 2 * 32;
+}
+
 void mt_limit_read_avx2(const uint8_t *p, size_t bytes, size_t streams) {
   size_t part = mt_limit_stream_bytes(bytes, streams, STEP);
   __m256i sum[4];
