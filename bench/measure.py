@@ -189,7 +189,7 @@ class Bench:
 
     def types(self):
         """Prefill and decode by weight type, engine, threads and ranks; here are most of the targets."""
-        kinds = ["Q4_0", "Q8_0"] if self.args.quick else ["Q4_0", "Q8_0", "Q4_K", "BF16", "F16", "F32"]
+        kinds = ["Q4_0"] if self.args.quick else ["Q4_0", "Q8_0", "Q4_K", "BF16", "F16", "F32"]
         for kind in kinds:
             with self.model("1.1B", kind) as m:
                 cells = [self.ours(m, 1, 1), self.llama_bench(m, 1), self.ours(m, 1, 2), self.llama_bench(m, 2), self.ours(m, 2, 1),
