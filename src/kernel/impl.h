@@ -45,6 +45,9 @@ typedef struct mt_qinfo {
   void (*unpack)(const uint8_t *b, size_t s, uint8_t *code, uint8_t *sc, uint8_t *m);
 } mt_qinfo;
 
+/* Values of the 4-bit codes of IQ4_NL and IQ4_XS, and of MXFP4. */
+extern const int8_t mt_iq4_values[16], mt_mxfp4_values[16];
+
 /* NULL for plain types. */
 const mt_qinfo *mt_qinfo_get(mt_dtype type);
 
@@ -186,6 +189,9 @@ static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   return left < MT_PANEL_ROWS ? left : MT_PANEL_ROWS;
 }
 
+void mt_attend_many_ref(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                        float scale, const void *const *k_block, const void *const *v_block,
+                        const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
 /* Reference code that the others use where speed does not matter, or where they have no kernel for
  * a type yet. mt_values_ref: acc_d for d in
  * [d_begin, head_dim). */

@@ -162,9 +162,13 @@ MT_INLINE __m256i field(__m256i v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
 }
 
+MT_INLINE const int8_t *values_of(mt_dtype type) {
+  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
+}
+
 /* The values of 4-bit codes, raised by their bias. */
 MT_INLINE __m256i values_table(mt_dtype type) {
-  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)mt_qinfo_get(type)->values);
+  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)values_of(type));
   const __m128i bias = _mm_set1_epi8((char)(1 << code_bias_bits(type)));
   return _mm256_broadcastsi128_si256(_mm_add_epi8(value, bias));
 }
@@ -215,7 +219,7 @@ enum { CODES_SIGNED = false };
 /* Σ code × q over a block for rows 8 h … 8 h + 7: vpdpbusd multiplies unsigned codes with the
  * signed planes of q, exactly. */
 MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                          size_t n, __m256i dot[DIRECT_ROWS]) {
+                          bool int8, size_t n, __m256i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   __m256i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm256_setzero_si256();
@@ -225,11 +229,11 @@ MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, size_t h, const mt_
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = at + t * a->q_stride + 4 * g;
       hi[t] = _mm256_dpbusd_avx_epi32(hi[t], w, broadcast_4(a->hi + q));
-      if (!a->int8) lo[t] = _mm256_dpbusd_avx_epi32(lo[t], w, broadcast_4(a->lo + q));
+      if (!int8) lo[t] = _mm256_dpbusd_avx_epi32(lo[t], w, broadcast_4(a->lo + q));
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      a->int8 ? hi[t] : _mm256_add_epi32(_mm256_slli_epi32(hi[t], 8), lo[t]);
+      int8 ? hi[t] : _mm256_add_epi32(_mm256_slli_epi32(hi[t], 8), lo[t]);
 }
 
 #else
@@ -276,11 +280,11 @@ MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, size_t h, const mt_ac
  * at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 × 3840, 4 ×
  * 7936 and 2 × 16128 are below 32768. */
 MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                         size_t n, __m256i dot[DIRECT_ROWS]) {
+                         bool int8, size_t n, __m256i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
-  const __m256i one = _mm256_set1_epi16(1), high = _mm256_set1_epi16(a->int8 ? 1 : 256);
+  const __m256i one = _mm256_set1_epi16(1), high = _mm256_set1_epi16(int8 ? 1 : 256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm256_setzero_si256();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m256i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
@@ -291,13 +295,12 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, size_t h, const mt_a
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = at + t * a->q_stride + 4 * g;
         hi[t] = _mm256_add_epi16(hi[t], _mm256_maddubs_epi16(w, broadcast_4(a->hi + q)));
-        if (!a->int8)
-          lo[t] = _mm256_add_epi16(lo[t], _mm256_maddubs_epi16(w, broadcast_4(a->lo + q)));
+        if (!int8) lo[t] = _mm256_add_epi16(lo[t], _mm256_maddubs_epi16(w, broadcast_4(a->lo + q)));
       }
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(hi[t], high));
-      if (!a->int8) dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(lo[t], one));
+      if (!int8) dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(lo[t], one));
     }
   }
 }
@@ -308,11 +311,11 @@ MT_INLINE bool wide_codes(mt_dtype type) {
 }
 
 MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                          size_t n, __m256i dot[DIRECT_ROWS]) {
+                          bool int8, size_t n, __m256i dot[DIRECT_ROWS]) {
   if (wide_codes(type))
     dot_wide(type, rec, h, a, at, n, dot);
   else
-    dot_codes(type, rec, h, a, at, n, dot);
+    dot_codes(type, rec, h, a, at, int8, n, dot);
 }
 
 #endif
@@ -332,15 +335,16 @@ MT_INLINE __m256 add_block(__m256 acc, __m256 dw, __m256 da, __m256i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const walk *j, size_t b, const uint8_t *rec,
-                            const uint8_t *super, size_t h, size_t n, __m256 acc[DIRECT_ROWS][2]) {
-  const mt_act *a = j->a;
-  const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t slots = slots_16(type) ? 16 : 32, row = j->row;
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b,
+                            const uint8_t *rec, const uint8_t *super, size_t planes, bool int8,
+                            size_t h, size_t n, __m256 acc[DIRECT_ROWS][2]) {
+  const size_t slots = slots_16(type) ? 16 : 32;
   __m256i dot[DIRECT_ROWS];
   __m256 dw, mw;
-  dot_packed(type, rec, h, a, row * a->q_stride + b * slots, n, dot);
-  load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, h, &dw, &mw);
+  dot_packed(type, rec, h, a, row * a->q_stride + b * slots, int8, n, dot);
+  /* Bytes are touched in ascending order, or the hardware does not see the stream. */
+  __asm__ volatile("" ::: "memory");
+  load_scales(type, rec + planes, super, h, &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     size_t s = (row + t) * a->n_blocks + b;
     __m256 da = _mm256_set1_ps(a->scale[s]);
@@ -353,17 +357,21 @@ MT_INLINE void direct_block(mt_dtype type, const walk *j, size_t b, const uint8_
   }
 }
 
-MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
+MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool int8, size_t n) {
   const mt_qinfo *qi = mt_qinfo_get(type);
+  const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
+  const size_t super_bytes = qi->super_bytes;
+  const mt_act a = *j->a; /* its fields stay in registers */
   const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
   for (size_t c = c0; c < c1; c++) {
     __m256 acc[DIRECT_ROWS][2];
     MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
     for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
-      const uint8_t *rec = records + b * qi->record_bytes;
-      size_t super = by_super(type) ? j->m->block[b].super * qi->super_bytes : 0;
-      direct_block(type, j, b, rec, j->data[0] + super, 0, n, acc);
-      direct_block(type, j, b, rec, j->data[0] + super, 1, n, acc);
+      const uint8_t *rec = records + b * record;
+      size_t super = by_super(type) ? j->m->block[b].super * super_bytes : 0;
+      if (wants_prefetch(type)) prefetch_ahead(rec, record);
+      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, 0, n, acc);
+      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, 1, n, acc);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t], acc[t]);
   }
@@ -523,13 +531,20 @@ DEFINE_UNPACKED(tiles_16_min, 16, true)
 DEFINE_UNPACKED(tiles_32, 32, false)
 DEFINE_UNPACKED(tiles_32_min, 32, true)
 
+MT_INLINE void direct_rows(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
+  if (j->a->int8)
+    direct(type, j, c0, c1, true, n);
+  else
+    direct(type, j, c0, c1, false, n);
+}
+
 MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
   if (j->n == 1) {
-    direct(type, j, c0, c1, 1);
+    direct_rows(type, j, c0, c1, 1);
     return;
   }
   if (j->n == 2) {
-    direct(type, j, c0, c1, 2);
+    direct_rows(type, j, c0, c1, 2);
     return;
   }
   unpacked u;

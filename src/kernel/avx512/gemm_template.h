@@ -77,8 +77,10 @@ MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c0, size_t c1, 
   __m512 sum = _mm512_load_ps(j->sum[t]);
   for (size_t c = c0; c < c1; c++) {
     __m512 a = _mm512_setzero_ps();
-    for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++)
+    for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
+      if (wants_prefetch(type)) prefetch_ahead(d + k * LANES * 2, LANES * 2);
       a = _mm512_fmadd_ps(load_plain(type, d, k * LANES), _mm512_set1_ps(x[k]), a);
+    }
     sum = _mm512_add_ps(sum, a);
   }
   _mm512_store_ps(j->sum[t], sum);
@@ -191,9 +193,13 @@ MT_INLINE unsigned code_bias_bits(mt_dtype type) {
   }
 }
 
+MT_INLINE const int8_t *values_of(mt_dtype type) {
+  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
+}
+
 /* The values of 4-bit codes, raised by their bias. */
 MT_INLINE __m512i values_table(mt_dtype type) {
-  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)mt_qinfo_get(type)->values);
+  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)values_of(type));
   const __m128i bias = _mm_set1_epi8((char)(1 << code_bias_bits(type)));
   return _mm512_broadcast_i32x4(_mm_add_epi8(value, bias));
 }
@@ -241,8 +247,8 @@ enum { CODES_SIGNED = false };
 
 /* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
  * exactly. */
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                          __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                          size_t n, __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
@@ -252,11 +258,11 @@ MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, si
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = at + t * a->q_stride + 4 * g;
       hi[t] = _mm512_dpbusd_epi32(hi[t], w, broadcast_4(a->hi + q));
-      if (!a->int8) lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
+      if (!int8) lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      a->int8 ? hi[t] : _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
+      int8 ? hi[t] : _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
 }
 
 #else
@@ -302,12 +308,12 @@ MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, const mt_act *a, size
 /* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each
  * adding at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 ×
  * 3840, 4 × 7936 and 2 × 16128 are below 32768. */
-MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                         __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                         size_t n, __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
-  const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(a->int8 ? 1 : 256);
+  const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(int8 ? 1 : 256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
@@ -318,13 +324,12 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = at + t * a->q_stride + 4 * g;
         hi[t] = _mm512_add_epi16(hi[t], _mm512_maddubs_epi16(w, broadcast_4(a->hi + q)));
-        if (!a->int8)
-          lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
+        if (!int8) lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
       }
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(hi[t], high));
-      if (!a->int8) dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(lo[t], one));
+      if (!int8) dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(lo[t], one));
     }
   }
 }
@@ -334,12 +339,12 @@ MT_INLINE bool wide_codes(mt_dtype type) {
   return code_bias_bits(type) == 7;
 }
 
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                          __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                          size_t n, __m512i dot[DIRECT_ROWS]) {
   if (wide_codes(type))
     dot_wide(type, rec, a, at, n, dot);
   else
-    dot_codes(type, rec, a, at, n, dot);
+    dot_codes(type, rec, a, at, int8, n, dot);
 }
 
 #endif
@@ -359,16 +364,16 @@ MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const walk *j, size_t b, const uint8_t *rec,
-                            const uint8_t *super, size_t n, __m512 acc[DIRECT_ROWS]) {
-  const mt_act *a = j->a;
-  const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t slots = slots_16(type) ? 16 : 32, row = j->row;
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b,
+                            const uint8_t *rec, const uint8_t *super, size_t planes, bool int8,
+                            size_t n, __m512 acc[DIRECT_ROWS]) {
+  const size_t slots = slots_16(type) ? 16 : 32;
   __m512i dot[DIRECT_ROWS];
   __m512 dw, mw;
-  /* Bytes are touched in ascending order, as the hardware's prefetch expects. */
-  dot_packed(type, rec, a, row * a->q_stride + b * slots, n, dot);
-  load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, &dw, &mw);
+  dot_packed(type, rec, a, row * a->q_stride + b * slots, int8, n, dot);
+  /* Bytes are touched in ascending order, or the hardware does not see the stream. */
+  __asm__ volatile("" ::: "memory");
+  load_scales(type, rec + planes, super, &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     size_t s = (row + t) * a->n_blocks + b;
     __m512 da = _mm512_set1_ps(a->scale[s]);
@@ -381,17 +386,20 @@ MT_INLINE void direct_block(mt_dtype type, const walk *j, size_t b, const uint8_
   }
 }
 
-MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
+MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool int8, size_t n) {
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t record = qi->record_bytes;
+  const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
+  const size_t super_bytes = qi->super_bytes;
+  const mt_act a = *j->a; /* its fields stay in registers */
   const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
   for (size_t c = c0; c < c1; c++) {
     __m512 acc[DIRECT_ROWS];
     MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
     for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
       const uint8_t *rec = records + b * record;
-      size_t super = qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0;
-      direct_block(type, j, b, rec, j->data[0] + super, n, acc);
+      size_t super = by_super(type) ? j->m->block[b].super * super_bytes : 0;
+      if (wants_prefetch(type)) prefetch_ahead(rec, record);
+      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, n, acc);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++)
         _mm512_store_ps(j->sum[t], _mm512_add_ps(_mm512_load_ps(j->sum[t]), acc[t]));
@@ -551,13 +559,20 @@ DEFINE_UNPACKED(tiles_16_min, 16, true)
 DEFINE_UNPACKED(tiles_32, 32, false)
 DEFINE_UNPACKED(tiles_32_min, 32, true)
 
+MT_INLINE void direct_rows(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
+  if (j->a->int8)
+    direct(type, j, c0, c1, true, n);
+  else
+    direct(type, j, c0, c1, false, n);
+}
+
 MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
   if (j->n == 1 && j->n_panels == 1) {
-    direct(type, j, c0, c1, 1);
+    direct_rows(type, j, c0, c1, 1);
     return;
   }
   if (j->n == 2 && j->n_panels == 1) {
-    direct(type, j, c0, c1, 2);
+    direct_rows(type, j, c0, c1, 2);
     return;
   }
   unpacked u;
@@ -589,8 +604,11 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
       switch (n) {
         PLAIN_CASE(1)
         PLAIN_CASE(2)
-        PLAIN_CASE(3) PLAIN_CASE(4) PLAIN_CASE(5) PLAIN_CASE(6) PLAIN_CASE(7) PLAIN_CASE(8)
-            PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+        PLAIN_CASE(3)
+        PLAIN_CASE(4)
+        PLAIN_CASE(5)
+        PLAIN_CASE(6)
+        PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
       }
     }
   }
