@@ -109,7 +109,7 @@ class Bench:
             self.say("no answer in %d s: %s" % (TIMEOUT_S, " ".join(command)))
             return None
         if out.returncode == 0: return out.stdout
-        self.say("failed: %s: %s" % (" ".join(command), (out.stderr.strip() or out.stdout.strip())[-300:]))
+        self.say("failed: %s: %s" % (" ".join(command), " / ".join(t.strip()[-150:] for t in (out.stdout, out.stderr))))
         return None
 
     def ours(self, model, ranks, threads, options="--prompt %d --generate %d" % (PROMPT, GENERATE), variant=""):
