@@ -130,6 +130,9 @@ struct mt_kernels {
 
   /* Prepares rows [row_begin, row_end) of a (reserved for m). No-op for f32 inputs. */
   void (*quantize)(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+  /* The blocks [block_begin, block_end) of one row: several threads may share a row. */
+  void (*quantize_blocks)(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                          size_t block_end);
   /* out [row t][ld_out] for panels [panel_begin, panel_end) and rows [row_begin, row_end) of a:
    * out[t·ld_out + r] = Σ_k w[r][k]·x[t][k]. Recipe, plain types: within a unit, for each
    * MT_CHAIN of K counted from the unit's start a chain of fma from 0 in ascending k; the
