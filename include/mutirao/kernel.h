@@ -74,15 +74,17 @@ void mt_dequantize(mt_dtype type, const void *src, size_t n, float *out);
  * integers with a scale per block. Recipe: a = max |x| over the block; d = fl(a / 32639); q =
  * rint(fl(x × fl(32639 / a))); the scale is d. Where a < 2^-100, d and q are 0; where the block
  * holds a NaN or an infinity, d is NaN and q are 0, so that every product with it is NaN. hi =
- * (q + 128) >> 8. Grows as needed and is reused; zero-initialize, mt_act_free. */
+ * (q + 128) >> 8. With `int8` the same with 127 for 32639, and hi = q. Grows as needed and is
+ * reused; zero-initialize, set int8 before mt_act_reserve and leave it, mt_act_free. */
 typedef struct mt_act {
+  bool int8; /* quantized types: q are 8-bit integers; there is no lo */
   size_t n_rows;
   const float *x; /* f32 types: the caller's rows, not copied */
   size_t ld_x;
   size_t n_blocks, q_stride; /* quantized types */
   int16_t
       *q; /* [n_rows][q_stride] blocks one after the other, each padded with zeros to block_slots */
-  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo */
+  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo; with int8 q = hi, and lo is NULL */
   float *scale;       /* [n_rows][n_blocks] */
   int32_t *sum;       /* [n_rows][n_blocks] sums of q */
   size_t block_slots; /* 32, or 16 for Q2_K, Q3_K, Q6_K */
@@ -91,8 +93,8 @@ typedef struct mt_act {
 } mt_act;
 /* True if activations prepared for a serve b as well (same blocks, both quantized or both not). */
 bool mt_matrix_same_blocks(const mt_matrix *a, const mt_matrix *b);
-/* Makes room for n_rows rows for m's layout. MT_ENOMEM. Then mt_kernels.quantize fills rows,
- * from any thread. */
+/* Makes room for n_rows rows for m's layout; a->int8 stays. MT_ENOMEM. Then mt_kernels.quantize
+ * fills rows, from any thread. */
 int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, size_t n_rows,
                    mt_err *e);
 void mt_act_free(mt_act *a);

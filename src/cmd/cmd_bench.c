@@ -163,9 +163,10 @@ static int set_list(mt_json *j, const char *key, const double *v, int n) {
 static int print_bench(const mt_session *s, const samples *m, uint64_t weight_bytes,
                        double bandwidth, mt_err *e) {
   double prefill = median(m->prefill, m->n), decode = median(m->decode, m->n);
+  const char *act = mt_model_activations(mt_model_get_weights(s->model), mt_session_int8(s->opt));
   if (!mt_opt_flag(s->opt, "json")) {
-    printf("%d ranks × %d threads, kernels %s\n", mt_comm_size(s->comm), mt_team_size(s->team),
-           s->kn->isa);
+    printf("%d ranks × %d threads, kernels %s, activations %s\n", mt_comm_size(s->comm),
+           mt_team_size(s->team), s->kn->isa, act);
     printf("prefill %10.2f tokens/s\ndecode  %10.2f tokens/s\n", prefill, decode);
     printf("weights %10.2f MB a token, read at %.2f GB/s; memory gives %.2f GB/s\n",
            (double)weight_bytes * 1e-6, decode * (double)weight_bytes * 1e-9, bandwidth * 1e-9);
@@ -184,6 +185,7 @@ static int print_bench(const mt_session *s, const samples *m, uint64_t weight_by
   if (!rc) rc = mt_json_set(j, "ranks", mt_json_new_int(mt_comm_size(s->comm)));
   if (!rc) rc = mt_json_set(j, "threads", mt_json_new_int(mt_team_size(s->team)));
   if (!rc) rc = mt_json_set(j, "isa", mt_json_new_string(s->kn->isa, strlen(s->kn->isa)));
+  if (!rc) rc = mt_json_set(j, "activations", mt_json_new_string(act, strlen(act)));
   if (!rc) return mt_print_json(j, e);
   mt_json_free(j);
   return mt_err_set(e, rc, "no memory for JSON");

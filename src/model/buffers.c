@@ -46,10 +46,10 @@ static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard
   return n;
 }
 
-/* Activations as 16-bit integers and two planes of bytes, with a scale and a sum for 16 elements at
- * worst. */
-static size_t act_bytes(size_t rows, size_t cols) {
-  return rows * (cols * 4 + cols / 16 * 8);
+/* Activations as 16-bit integers and planes of bytes, two or (8 bits) one, with a scale and a sum
+ * for 16 elements at worst. */
+static size_t act_bytes(size_t rows, size_t cols, bool int8) {
+  return rows * (cols * (int8 ? 3 : 4) + cols / 16 * 8);
 }
 
 size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_model_options *opt,
@@ -62,7 +62,7 @@ size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_
                (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
   size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim,
          ffn = s->ffn.end - s->ffn.begin;
-  return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn);
+  return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn, opt->int8_activations);
 }
 
 /* The largest need of each activation buffer over all layers. */
@@ -70,6 +70,8 @@ static int reserve_acts(mt_model *m, mt_err *e) {
   mt_buffers *b = m->buf;
   size_t rows = m->opt.max_rows > MT_LOGIT_ROWS ? m->opt.max_rows : MT_LOGIT_ROWS;
   const mt_matrix *head = m->cfg.tied ? &m->embed : &m->head;
+  for (int a = 0; a < MT_INPUT_LAYOUTS; a++) b->in[a].int8 = m->opt.int8_activations;
+  b->att_act.int8 = b->ffn_act.int8 = m->opt.int8_activations;
   int rc = mt_act_reserve(&b->in[0], head, b->h, m->cfg.hidden, rows, e);
   for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
     mt_layer *y = &m->layer[l];

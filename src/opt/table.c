@@ -147,6 +147,10 @@ static const mt_opt_row rows[] = {
      "tokens that the KV cache holds (default: the model's context, or what memory allows)"},
     {"kv-type", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED | C(INSPECT), "TYPE", "f16", 0, 0, false,
      "f16|f32|q8", "element type of the KV cache"},
+    {"activations", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED | C(INSPECT), "TYPE", "int16", 0, 0,
+     false, "int16|int8",
+     "what quantized weights are multiplied with; int8 halves the integer work and costs accuracy; "
+     "f32, f16 and bf16 weights do not see it"},
     {"no-kv-cache", 0, MT_OPT_FLAG, MT_GROUP_MODEL, C(GENERATE), NULL, NULL, 0, 0, false, NULL,
      "compute everything again at each step: the same bytes, more slowly"},
     {"chunk", 0, MT_OPT_INT, MT_GROUP_MODEL, RANKED, "C", NULL, 1, BIG, false, NULL,

@@ -47,20 +47,21 @@ static inline bool same_acts(const mt_act *a, const mt_act *b, size_t begin, siz
   for (size_t t = begin; t < end && a->n_blocks; t++) {
     size_t q = t * a->q_stride, n = a->n_blocks * a->block_slots, s = t * a->n_blocks;
     ok = ok && !memcmp(a->q + q, b->q + q, n * 2) && !memcmp(a->hi + q, b->hi + q, n) &&
-         !memcmp(a->lo + q, b->lo + q, n) && same_floats(a->scale + s, b->scale + s, a->n_blocks) &&
+         (a->int8 ? !a->lo && !b->lo : !memcmp(a->lo + q, b->lo + q, n)) &&
+         same_floats(a->scale + s, b->scale + s, a->n_blocks) &&
          !memcmp(a->sum + s, b->sum + s, a->n_blocks * 4);
   }
   return ok;
 }
 
 static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref, const weight *w,
-                                    const float *x, size_t ld_x, size_t n_tokens) {
+                                    const float *x, size_t ld_x, size_t n_tokens, bool int8) {
   const mt_matrix *m = &w->m;
   size_t ld = m->rows + PAD, n = n_tokens * ld, skip = n_tokens > 4 ? 1 : 0;
   float *out = malloc(2 * n * sizeof *out);
   int64_t *acc = malloc(2 * n * sizeof *acc);
   int exp[MAX_TOKENS];
-  mt_act a = {0}, b = {0};
+  mt_act a = {.int8 = int8}, b = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld_x, n_tokens, NULL), 0);
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&b, m, x, ld_x, n_tokens, NULL), 0);
   kn->quantize(&a, m, 0, n_tokens);
@@ -100,7 +101,8 @@ static inline void compare_gemm(const mt_kernels *kn, const mt_kernels *ref, rng
         float *x = malloc((n_tokens * ld + 1) * sizeof *x);
         for (size_t t = 0; t < n_tokens; t++)
           fill_x(r, x + 1 + t * ld, ld, round % 11 == 0 && t == 2);
-        compare_products(kn, ref, &w, x + 1, ld, n_tokens);
+        compare_products(kn, ref, &w, x + 1, ld, n_tokens, false);
+        compare_products(kn, ref, &w, x + 1, ld, n_tokens, true);
         free(x);
         weight_free(&w);
       }
@@ -124,7 +126,8 @@ static inline void compare_extremes(const mt_kernels *kn, const mt_kernels *ref,
       weight_new(&w, r, ref, WEIGHT_TYPES[i], 16, COLS, 0, NULL, 0, 8, 8);
       uniform_file(WEIGHT_TYPES[i], w.file, 16 * w.row_bytes, BYTES[b]);
       mt_matrix_pack(&w.m, 0, 16, w.file, w.row_bytes, 0);
-      compare_products(kn, ref, &w, x, COLS, N);
+      compare_products(kn, ref, &w, x, COLS, N, false);
+      compare_products(kn, ref, &w, x, COLS, N, true);
       weight_free(&w);
     }
 }

@@ -340,6 +340,11 @@ static int (*const GEMM[MT_DTYPE_COUNT])(const job *, size_t) = {
     [MT_Q6_K] = mt_gemm_q6_k_avx2,
 };
 
+/* Else ref multiplies. */
+static bool has_kernel(const mt_matrix *m, const mt_act *a) {
+  return GEMM[m->type] && !(a->int8 && m->n_blocks);
+}
+
 static int run_panels(job j, size_t panel_begin, size_t panel_end, size_t row_end) {
   int failed = 0;
   for (size_t p = panel_begin; p < panel_end; p++) {
@@ -352,12 +357,18 @@ static int run_panels(job j, size_t panel_begin, size_t panel_end, size_t row_en
 
 void mt_gemm_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                   size_t row_begin, size_t row_end, float *out, size_t ld_out) {
+  if (!has_kernel(m, a)) {
+    mt_gemm_ref(m, panel_begin, panel_end, a, row_begin, row_end, out, ld_out);
+    return;
+  }
   job j = {.m = m, .a = a, .row = row_begin, .out = out, .ld = ld_out};
   run_panels(j, panel_begin, panel_end, row_end);
 }
 
 int mt_gemm_units_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
+  if (!has_kernel(m, a))
+    return mt_gemm_units_ref(m, panel_begin, panel_end, a, row_begin, row_end, exp, acc, ld);
   job j = {.m = m, .a = a, .row = row_begin, .exp = exp, .acc = acc, .ld = ld};
   return run_panels(j, panel_begin, panel_end, row_end);
 }

@@ -72,6 +72,13 @@ MT_INLINE bool has_min(mt_dtype type) {
   return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
          type == MT_Q5_K;
 }
+MT_INLINE bool has_values(mt_dtype type) {
+  return type == MT_IQ4_NL || type == MT_IQ4_XS || type == MT_MXFP4;
+}
+MT_INLINE mt_scale_kind scale_kind(mt_dtype type) {
+  if (type == MT_MXFP4) return MT_SCALE_E8M0;
+  return type < MT_Q2_K || type == MT_IQ4_NL ? MT_SCALE_F16 : MT_SCALE_SUPER;
+}
 /* What to take off a code. */
 MT_INLINE int bias_of(mt_dtype type) {
   return type == MT_Q4_0   ? 8
@@ -92,18 +99,30 @@ MT_INLINE float32x4_t scaled(float32x4_t d, uint8x8_t sc) {
   return vmulq_f32(d, vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))));
 }
 
+/* 2^(e − 128) of the first four bytes, subnormal for 0 and 1. */
+MT_INLINE float32x4_t power_of_2(uint8x8_t exponent) {
+  int32x4_t e = vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(exponent))));
+  int32x4_t normal = vshlq_n_s32(vsubq_s32(e, vdupq_n_s32(1)), 23);
+  int32x4_t tiny = vshlq_s32(vdupq_n_s32(0x00200000), e);
+  return vreinterpretq_f32_s32(vbslq_s32(vcltq_s32(e, vdupq_n_s32(2)), tiny, normal));
+}
+
 /* d_w and m_w of rows 4 v … 4 v + 3. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is
  * the same for them. */
 MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, size_t v,
                            float32x4_t *dw, float32x4_t *mw) {
   *mw = vdupq_n_f32(0);
-  if (type < MT_Q2_K) {
+  if (scale_kind(type) == MT_SCALE_F16) {
     *dw = load_f16x4(scales + 2 * LANES * v);
     if (has_min(type)) *mw = load_f16x4(scales + 32 + 2 * LANES * v);
     return;
   }
   const uint8_t *d = super + 2 * LANES * v;
   uint8x8_t sc = load_4(scales + LANES * v), mn = sc;
+  if (scale_kind(type) == MT_SCALE_E8M0) {
+    *dw = power_of_2(sc);
+    return;
+  }
   if (type == MT_Q2_K) {
     mn = vshr_n_u8(sc, 4);
     sc = vand_u8(sc, vdup_n_u8(15));
@@ -127,8 +146,10 @@ MT_INLINE uint8x16_t nibbles_and(uint8x16_t x, size_t half, uint8x16_t more) {
   return vsliq_n_u8(half ? vshrq_n_u8(x, 4) : x, more, 4);
 }
 
-/* 16 codes, rows 4 v … 4 v + 3, of group g: signed bytes for Q8_0, else codes below 64. */
-MT_INLINE int8x16_t load_codes(mt_dtype type, const uint8_t *rec, size_t v, size_t g) {
+/* 16 codes, rows 4 v … 4 v + 3, of group g: signed bytes for Q8_0, what `values` says of them for
+ * types that have it, else codes below 64. */
+MT_INLINE int8x16_t load_codes(mt_dtype type, const uint8_t *rec, int8x16_t values, size_t v,
+                               size_t g) {
   const uint8_t *low = rec + 16 * v;
   uint8x16_t c;
   switch (type) {
@@ -150,7 +171,7 @@ MT_INLINE int8x16_t load_codes(mt_dtype type, const uint8_t *rec, size_t v, size
       break;
     default: c = nibbles(vld1q_u8(low + 64 * (g % 4)), g / 4); break;
   }
-  return vreinterpretq_s8_u8(c);
+  return has_values(type) ? vqtbl1q_s8(values, c) : vreinterpretq_s8_u8(c);
 }
 
 #if MT_DOT
@@ -158,9 +179,9 @@ MT_INLINE int8x16_t load_codes(mt_dtype type, const uint8_t *rec, size_t v, size
 /* A block for rows 4 v … 4 v + 3: vector g holds group g. */
 typedef int8x16_t codes[8];
 
-MT_INLINE void load_block(mt_dtype type, const uint8_t *rec, size_t v, codes w) {
+MT_INLINE void load_block(mt_dtype type, const uint8_t *rec, int8x16_t values, size_t v, codes w) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  MT_UNROLL for (size_t g = 0; g < groups; g++) w[g] = load_codes(type, rec, v, g);
+  MT_UNROLL for (size_t g = 0; g < groups; g++) w[g] = load_codes(type, rec, values, v, g);
 }
 
 /* sum + four groups of codes × 16 activations. */
@@ -172,15 +193,15 @@ MT_INLINE int32x4_t dot_16(int32x4_t sum, const int8x16_t w[4], int8x16_t q) {
 }
 
 /* offset + Σ code × q over a block, from the planes of q, which begins at a's element `at`. */
-MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, size_t at,
+MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, bool int8, size_t at,
                               int32_t offset) {
   const size_t groups = slots_16(type) ? 4 : 8;
   int32x4_t hi = vdupq_n_s32(0), lo = vdupq_n_s32(offset);
   MT_UNROLL for (size_t g = 0; g < groups; g += 4) {
     hi = dot_16(hi, w + g, vld1q_s8(a->hi + at + 4 * g));
-    lo = dot_16(lo, w + g, vld1q_s8(a->lo + at + 4 * g));
+    if (!int8) lo = dot_16(lo, w + g, vld1q_s8(a->lo + at + 4 * g));
   }
-  return vaddq_s32(vshlq_n_s32(hi, 8), lo);
+  return vaddq_s32(int8 ? hi : vshlq_n_s32(hi, 8), lo);
 }
 
 #else
@@ -189,11 +210,11 @@ MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, siz
  * even. */
 typedef int16x8_t codes[16];
 
-MT_INLINE void load_block(mt_dtype type, const uint8_t *rec, size_t v, codes w) {
+MT_INLINE void load_block(mt_dtype type, const uint8_t *rec, int8x16_t values, size_t v, codes w) {
   const size_t groups = slots_16(type) ? 4 : 8;
   MT_UNROLL for (size_t g = 0; g < groups; g += 2) {
-    int32x4_t w0 = vreinterpretq_s32_s8(load_codes(type, rec, v, g));
-    int32x4_t w1 = vreinterpretq_s32_s8(load_codes(type, rec, v, g + 1));
+    int32x4_t w0 = vreinterpretq_s32_s8(load_codes(type, rec, values, v, g));
+    int32x4_t w1 = vreinterpretq_s32_s8(load_codes(type, rec, values, v, g + 1));
     int8x16_t r01 = vreinterpretq_s8_s32(vzip1q_s32(w0, w1));
     int8x16_t r23 = vreinterpretq_s8_s32(vzip2q_s32(w0, w1));
     w[2 * g] = vmovl_s8(vget_low_s8(r01));
@@ -204,9 +225,11 @@ MT_INLINE void load_block(mt_dtype type, const uint8_t *rec, size_t v, codes w) 
 }
 
 /* offset + Σ code × q over a block, q beginning at a's element `at`: four partial sums of 32
- * bits for each row, added up at the end. */
-MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, size_t at,
+ * bits for each row, added up at the end. With 8-bit activations q is small, and nothing else
+ * changes. */
+MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, bool int8, size_t at,
                               int32_t offset) {
+  (void)int8;
   const size_t groups = slots_16(type) ? 4 : 8;
   int32x4_t part[LANES];
   MT_UNROLL for (size_t r = 0; r < LANES; r++) part[r] = vdupq_n_s32(0);
@@ -223,20 +246,28 @@ MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, siz
 
 #endif
 
+/* What the blocks of a chain share. */
+typedef struct chain_job {
+  const mt_act *a;
+  size_t row, n; /* input rows */
+  bool int8;
+  int8x16_t values;
+} chain_job;
+
 /* Adds block b to the sums of rows 4 v … 4 v + 3 for n input rows. */
-MT_INLINE void add_block(mt_dtype type, const job *j, const uint8_t *rec, const uint8_t *scales,
-                         const uint8_t *super, size_t b, size_t v, size_t n, tile acc) {
-  const mt_act *a = j->a;
+MT_INLINE void add_block(mt_dtype type, chain_job c, const uint8_t *rec, const uint8_t *scales,
+                         const uint8_t *super, size_t b, size_t v, tile acc) {
+  const mt_act *a = c.a;
   const size_t slots = slots_16(type) ? 16 : 32;
   codes w;
   float32x4_t dw, mw;
   load_scales(type, scales, super, v, &dw, &mw);
-  load_block(type, rec, v, w);
-  for (size_t t = 0; t < n; t++) {
-    size_t row = j->row + t, s = row * a->n_blocks + b;
+  load_block(type, rec, c.values, v, w);
+  for (size_t t = 0; t < c.n; t++) {
+    size_t row = c.row + t, s = row * a->n_blocks + b, at = row * a->q_stride + b * slots;
     float da = a->scale[s];
     int32_t sum = a->sum[s];
-    int32x4_t dot = dot_block(type, w, a, row * a->q_stride + b * slots, -bias_of(type) * sum);
+    int32x4_t dot = dot_block(type, w, a, c.int8, at, -bias_of(type) * sum);
     acc[t][v] = vfmaq_f32(acc[t][v], vmulq_n_f32(dw, da), vcvtq_f32_s32(dot));
     if (has_min(type)) acc[t][v] = vfmaq_n_f32(acc[t][v], mw, da * (float)sum);
   }
@@ -244,16 +275,26 @@ MT_INLINE void add_block(mt_dtype type, const job *j, const uint8_t *rec, const 
 
 /* The loops over vectors and input rows are not unrolled: what stays in registers is the block's
  * codes, and the sums come from the first-level cache. */
-MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
-                               tile acc) {
+MT_INLINE void chain_blocks(mt_dtype type, const job *j, bool int8, size_t i0, size_t i1, size_t n,
+                            tile acc) {
   const mt_qinfo *qi = mt_qinfo_get(type);
   const uint8_t *rec = j->data + mt_panel_supers_bytes(j->m, qi) + i0 * qi->record_bytes;
   const size_t record_bytes = qi->record_bytes, super_bytes = qi->super_bytes;
   const size_t planes = record_bytes - qi->scale_bytes;
+  chain_job c = {j->a, j->row, n, int8, vdupq_n_s8(0)};
+  if (has_values(type)) c.values = vld1q_s8(qi->values);
   for (size_t b = i0; b < i1; b++, rec += record_bytes) {
-    const uint8_t *scales = rec + planes, *super = j->data + j->m->block[b].super * super_bytes;
-    for (size_t v = 0; v < VECTORS; v++) add_block(type, j, rec, scales, super, b, v, n, acc);
+    const uint8_t *super = j->data + j->m->block[b].super * super_bytes;
+    for (size_t v = 0; v < VECTORS; v++) add_block(type, c, rec, rec + planes, super, b, v, acc);
   }
+}
+
+MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
+                               tile acc) {
+  if (MT_DOT && j->a->int8)
+    chain_blocks(type, j, true, i0, i1, n, acc);
+  else
+    chain_blocks(type, j, false, i0, i1, n, acc);
 }
 
 /* ---- template ---------------------------------------------------------------------------- */
@@ -362,13 +403,19 @@ DEFINE_GEMM(q3_k, MT_Q3_K, quantized)
 DEFINE_GEMM(q4_k, MT_Q4_K, quantized)
 DEFINE_GEMM(q5_k, MT_Q5_K, quantized)
 DEFINE_GEMM(q6_k, MT_Q6_K, quantized)
+DEFINE_GEMM(iq4_nl, MT_IQ4_NL, quantized)
+DEFINE_GEMM(iq4_xs, MT_IQ4_XS, quantized)
+DEFINE_GEMM(mxfp4, MT_MXFP4, quantized)
 
 static int (*const GEMM[MT_DTYPE_COUNT])(const job *, size_t) = {
-    [MT_F32] = NAME(mt_gemm_f32),   [MT_F16] = NAME(mt_gemm_f16),   [MT_BF16] = NAME(mt_gemm_bf16),
-    [MT_Q8_0] = NAME(mt_gemm_q8_0), [MT_Q4_0] = NAME(mt_gemm_q4_0), [MT_Q4_1] = NAME(mt_gemm_q4_1),
-    [MT_Q5_0] = NAME(mt_gemm_q5_0), [MT_Q5_1] = NAME(mt_gemm_q5_1), [MT_Q2_K] = NAME(mt_gemm_q2_k),
-    [MT_Q3_K] = NAME(mt_gemm_q3_k), [MT_Q4_K] = NAME(mt_gemm_q4_k), [MT_Q5_K] = NAME(mt_gemm_q5_k),
-    [MT_Q6_K] = NAME(mt_gemm_q6_k),
+    [MT_F32] = NAME(mt_gemm_f32),       [MT_F16] = NAME(mt_gemm_f16),
+    [MT_BF16] = NAME(mt_gemm_bf16),     [MT_Q8_0] = NAME(mt_gemm_q8_0),
+    [MT_Q4_0] = NAME(mt_gemm_q4_0),     [MT_Q4_1] = NAME(mt_gemm_q4_1),
+    [MT_Q5_0] = NAME(mt_gemm_q5_0),     [MT_Q5_1] = NAME(mt_gemm_q5_1),
+    [MT_Q2_K] = NAME(mt_gemm_q2_k),     [MT_Q3_K] = NAME(mt_gemm_q3_k),
+    [MT_Q4_K] = NAME(mt_gemm_q4_k),     [MT_Q5_K] = NAME(mt_gemm_q5_k),
+    [MT_Q6_K] = NAME(mt_gemm_q6_k),     [MT_IQ4_NL] = NAME(mt_gemm_iq4_nl),
+    [MT_IQ4_XS] = NAME(mt_gemm_iq4_xs), [MT_MXFP4] = NAME(mt_gemm_mxfp4),
 };
 
 static int run_panels(job j, size_t panel_begin, size_t panel_end, size_t row_end) {

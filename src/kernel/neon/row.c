@@ -9,13 +9,18 @@ enum { LANES = 4 };
 /* x [slots], 16 or 32 of them. */
 MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, size_t row, size_t b) {
   size_t at = row * a->q_stride + b * slots;
-  float inverse, d = quant_scale(x, slots, MT_ACT_MAX, &inverse);
+  float inverse, d = quant_scale(x, slots, a->int8 ? MT_ACT8_MAX : MT_ACT_MAX, &inverse);
   int32x4_t sum = vdupq_n_s32(0);
   for (size_t e = 0; e < slots; e += 8) {
     int16x8_t q = quantize_x8(x + e, inverse);
     vst1q_s16(a->q + at + e, q);
-    vst1_s8(a->hi + at + e, vrshrn_n_s16(q, 8)); /* (q + 128) >> 8 */
-    vst1_s8(a->lo + at + e, vmovn_s16(q));       /* q − 256·hi is q modulo 256 */
+    int8x8_t low = vmovn_s16(q); /* q modulo 256, which is q − 256·hi */
+    if (a->int8) {
+      vst1_s8(a->hi + at + e, low);
+    } else {
+      vst1_s8(a->hi + at + e, vrshrn_n_s16(q, 8)); /* (q + 128) >> 8 */
+      vst1_s8(a->lo + at + e, low);
+    }
     sum = vpadalq_s16(sum, q);
   }
   a->scale[row * a->n_blocks + b] = d;
@@ -94,9 +99,9 @@ float mt_sum_squares_neon(const float *x, size_t n) {
   size_t i = 0;
   MT_UNROLL for (size_t v = 0; v < 4; v++) lane[v] = vdupq_n_f32(0);
   for (; i + STEP <= n; i += STEP) MT_UNROLL for (size_t v = 0; v < 4; v++) {
-    y = vld1q_f32(x + i + v * LANES);
-    lane[v] = vfmaq_f32(lane[v], y, y);
-  }
+      y = vld1q_f32(x + i + v * LANES);
+      lane[v] = vfmaq_f32(lane[v], y, y);
+    }
   /* A padded zero adds +0 to a sum that is never −0: it does not show. */
   MT_UNROLL for (size_t v = 0; v < 4; v++, i = i + LANES < n ? i + LANES : n) {
     y = load_tail(x, i, n);
