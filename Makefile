@@ -112,8 +112,8 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h $(TEST_DEPS)
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 # The kernels and their tests once more for aarch64, in a tree of its own, run by qemu (tests/run). tests/kernel/aarch64
-# stands in for CUnit and OpenBLAS, which the cross compiler does not have. Part of the tests where it and qemu are there;
-# not with sanitizers, which do not run under qemu.
+# stands in for CUnit and OpenBLAS, which the cross compiler does not have. Part of the tests where it and qemu are there,
+# and no sanitizers are asked for (AARCH64_CFLAGS may ask for them).
 AARCH64_CC ?= aarch64-linux-gnu-gcc
 AARCH64_CFLAGS ?= -O2 -g
 AARCH64_DIR := $(BUILD)/aarch64
