@@ -123,7 +123,8 @@ AARCH64_DEPS := gcc-aarch64-linux-gnu:$(AARCH64_CC) qemu-user:qemu-aarch64 \
 ifeq ($(ARCH),x86_64)
 CROSS_DEPS := $(AARCH64_DEPS)
 ifeq (,$(findstring fsanitize,$(CFLAGS)))
-CROSS_TESTS := $(and $(shell command -v $(AARCH64_CC)),$(shell command -v qemu-aarch64),aarch64-tests)
+CROSS_TESTS := $(shell $(AARCH64_CC) -E -include stdio.h -xc /dev/null >/dev/null 2>&1 && \
+  command -v qemu-aarch64 >/dev/null && echo aarch64-tests)
 endif
 endif
 
