@@ -63,20 +63,23 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+# Programs that benchmarks use; not installed.
+BENCH_BIN := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 LIBS = $(PKG_LIBS) $(MPI_LIBS) -lm
 TEST_LIBS = -lcunit $(LIBS) $(BLAS_LIBS)
 PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
 
 .PHONY: all
-all: $(LIB) $(PROGRAMS)
+all: $(LIB) $(PROGRAMS) $(BENCH_BIN)
 
 $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
+$(BUILD)/obj/kernel/avx2/gemm_vnni.o: EXTRA = $(ISA_avx2) -mavxvnni
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
 $(BUILD)/obj/kernel/avx512/gemm_vnni.o: EXTRA = $(ISA_avx512) -mavx512vnni
 $(BUILD)/obj/kernel/neon/%.o: EXTRA = $(ISA_neon)
-$(BUILD)/obj/kernel/neon/gemm_dot.o: EXTRA = $(ISA_neon) $(ISA_neondot)
+$(BUILD)/obj/kernel/neon/%_dot.o: EXTRA = $(ISA_neon) $(ISA_neondot)
 $(BUILD)/obj/kernel/openblas.o: EXTRA = $(BLAS_CFLAGS)
 $(BUILD)/obj/gen/%.o: WARN :=
 
@@ -108,8 +111,13 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h $(TEST_DEPS)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(TEST_LIBS)
 
+$(BUILD)/bench/%: bench/%.c $(LIB)
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  BENCH $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
+
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
-$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Isrc/kernel/avx2 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 # The kernels and their tests once more for aarch64, in a tree of its own, run by qemu (tests/run). tests/kernel/aarch64
 # stands in for CUnit and OpenBLAS, which the cross compiler does not have. Part of the tests where it and qemu are there,
@@ -117,7 +125,7 @@ $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPAC
 AARCH64_CC ?= aarch64-linux-gnu-gcc
 AARCH64_CFLAGS ?= -O2 -g
 AARCH64_DIR := $(BUILD)/aarch64
-AARCH64_TESTS := $(patsubst %,$(AARCH64_DIR)/tests/kernel/test_%,isa gemm row attend pack)
+AARCH64_TESTS := $(patsubst %,$(AARCH64_DIR)/tests/kernel/test_%,isa gemm row attend pack limits)
 AARCH64_DEPS := gcc-aarch64-linux-gnu:$(AARCH64_CC) qemu-user:qemu-aarch64 \
   libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
 ifeq ($(ARCH),x86_64)
@@ -192,7 +200,7 @@ lint: deps ## layers, compiler flags, libm in the numeric path, lengths and colu
 
 .PHONY: format
 format: ## rewrite the C files as .clang-format says
-	$(Q)find src include tests -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
+	$(Q)find src include tests bench -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
 
 # Sanitizers, each in a tree of its own; the unit tests and the fuzzers' corpus, no MPI jobs.
 SANITIZE_CFLAGS := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all

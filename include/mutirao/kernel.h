@@ -199,6 +199,16 @@ const char *const *mt_kernels_names(void);
 /* A hash over every kernel of the table on fixed inputs: equal on all ranks, or they must not
  * work together. */
 uint64_t mt_kernels_self_test(const mt_kernels *kn);
+
+/* What this CPU gives at most with the instructions that a table uses; for `bench`, which times
+ * them. run_fma and run_dot repeat f32 multiply-adds, and integer dot products of bytes as the
+ * quantized kernels do them, on registers alone, and return how many multiplications and additions
+ * that was. run_read reads `bytes` bytes (up to a rest below 256 × streams) as `streams` runs side
+ * by side. */
+uint64_t mt_kernels_run_fma(const mt_kernels *kn, uint64_t rounds);
+uint64_t mt_kernels_run_dot(const mt_kernels *kn, uint64_t rounds);
+void mt_kernels_run_read(const mt_kernels *kn, const void *p, size_t bytes, size_t streams);
+
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
 void mt_kernels_set_fp_control(void);
 

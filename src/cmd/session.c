@@ -8,8 +8,6 @@
 
 #include "mutirao/wire.h"
 
-enum { DEFAULT_CHUNK = 128 };
-
 static int open_team(mt_session *s, mt_err *e) {
   int rc = mt_cpu_open(&s->cpu, NULL, e);
   if (rc) return rc;
@@ -140,7 +138,7 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_comm_agree(s->comm, rc, e);
   if (rc) return rc;
   size_t chunk = mt_opt_is_set(s->opt, "chunk") ? (size_t)mt_opt_int(s->opt, "chunk") : room.chunk;
-  if (!chunk) chunk = DEFAULT_CHUNK;
+  if (!chunk) chunk = MT_SESSION_CHUNK;
   mt_model_options opt = {.kernels = s->kn,
                           .kv_type = mt_session_kv_type(s->opt),
                           .int8_activations = mt_session_int8(s->opt),

@@ -19,6 +19,8 @@ typedef struct mt_session {
   uint64_t memory_limit; /* bytes that this rank may take */
 } mt_session;
 
+enum { MT_SESSION_CHUNK = 128 }; /* prompt rows of a step where nobody asks for another number */
+
 /* How large the cache must be. */
 typedef struct mt_room {
   size_t tokens; /* of all sequences together; 0: the model's context, or what memory allows */

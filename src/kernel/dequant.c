@@ -122,10 +122,10 @@ static void unpack_mxfp4(const uint8_t *b, size_t s, uint8_t *code, uint8_t *sc,
 /* ---- the table --------------------------------------------------------------------------- */
 
 /* Values of ggml's four-bit codes that are not evenly spaced. */
-static const int8_t IQ4_VALUES[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                      1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t mt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
 /* E2M1 times two; the codes of +0 and −0 are both 0. */
-static const int8_t MXFP4_VALUES[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+const int8_t mt_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* A minimum there is where m_at differs from d_at. */
 #define QINFO(slots_, low, high, bias_, values_, kind, scales, supers, d, m, unpack_)  \
@@ -150,9 +150,9 @@ static const mt_qinfo TYPES[MT_DTYPE_COUNT] = {
     [MT_Q4_K] = QINFO(32, 4, 0, 0, NULL, SUPER, 32, 64, 0, 2, unpack_q4_k),
     [MT_Q5_K] = QINFO(32, 4, 1, 0, NULL, SUPER, 32, 64, 0, 2, unpack_q5_k),
     [MT_Q6_K] = QINFO(16, 4, 2, 32, NULL, SUPER, 16, 32, 208, 208, unpack_q6_k),
-    [MT_IQ4_NL] = QINFO(32, 4, 0, 0, IQ4_VALUES, F16, 32, 0, 0, 0, unpack_q4_0),
-    [MT_IQ4_XS] = QINFO(32, 4, 0, 0, IQ4_VALUES, SUPER, 16, 32, 0, 0, unpack_iq4_xs),
-    [MT_MXFP4] = QINFO(32, 4, 0, 0, MXFP4_VALUES, E8M0, 16, 0, 0, 0, unpack_mxfp4),
+    [MT_IQ4_NL] = QINFO(32, 4, 0, 0, mt_iq4_values, F16, 32, 0, 0, 0, unpack_q4_0),
+    [MT_IQ4_XS] = QINFO(32, 4, 0, 0, mt_iq4_values, SUPER, 16, 32, 0, 0, unpack_iq4_xs),
+    [MT_MXFP4] = QINFO(32, 4, 0, 0, mt_mxfp4_values, E8M0, 16, 0, 0, 0, unpack_mxfp4),
 };
 
 const mt_qinfo *mt_qinfo_get(mt_dtype type) {

@@ -45,6 +45,9 @@ typedef struct mt_qinfo {
   void (*unpack)(const uint8_t *b, size_t s, uint8_t *code, uint8_t *sc, uint8_t *m);
 } mt_qinfo;
 
+/* Values of the 4-bit codes of IQ4_NL and IQ4_XS, and of MXFP4. */
+extern const int8_t mt_iq4_values[16], mt_mxfp4_values[16];
+
 /* NULL for plain types. */
 const mt_qinfo *mt_qinfo_get(mt_dtype type);
 
@@ -202,6 +205,7 @@ int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
 extern const mt_kernels mt_kernels_ref;
 #if defined(__x86_64__)
 extern const mt_kernels mt_kernels_avx2;
+extern const mt_kernels mt_kernels_avxvnni;
 extern const mt_kernels mt_kernels_avx512;
 extern const mt_kernels mt_kernels_avx512vnni;
 #elif defined(__aarch64__)

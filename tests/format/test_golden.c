@@ -209,10 +209,11 @@ static void test_bytes_read(void) {
 
 /* Models outside the repository: whatever the reference has must open. */
 static void test_shared(void) {
-  static const char *const more[] = {"models/mixtral-4x2-bf16",  "models/qwen3moe-8x3-bf16",
-                                     "models/gptoss-4x2-bf16",   "models/gptoss-4x2-mxfp4",
-                                     "gguf/tiny-llama-F32.gguf", "gguf/arch/mixtral-4x2-bf16.gguf",
-                                     "gguf/arch/gptoss-4x2-mxfp4.gguf"};
+  static const char *const more[] = {
+      "models/mixtral-4x2-bf16",        "models/qwen3moe-8x3-bf16",
+      "models/gptoss-4x2-bf16",         "models/gptoss-4x2-mxfp4",
+      "gguf/tiny-llama-F32.gguf",       "gguf/arch/mixtral-4x2-bf16.gguf",
+      "gguf/arch/gptoss-4x2-mxfp4.gguf"};
   const char *root = reference_root();
   char path[700];
   if (!root) {

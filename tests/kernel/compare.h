@@ -17,7 +17,7 @@ static const cut CUTS[] = {{256, 0, 0},    {1, 0, 0},       {37, 13, 0},   {144,
                            {96, 250, 1},   {520, 520, 260}};
 static const size_t ROW_COUNTS[] = {1, 5, 16, 17, 40};
 
-enum { MAX_TOKENS = 9, PAD = 5 };
+enum { MAX_TOKENS = 9, MANY_TOKENS = 107, PAD = 5 };
 
 static inline size_t cut_units(const cut *c, uint32_t *unit) {
   size_t n = 0, width = c->unit ? c->unit : c->cols;
@@ -60,7 +60,7 @@ static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref,
   size_t ld = m->rows + PAD, n = n_tokens * ld, skip = n_tokens > 4 ? 1 : 0;
   float *out = malloc(2 * n * sizeof *out);
   int64_t *acc = malloc(2 * n * sizeof *acc);
-  int exp[MAX_TOKENS];
+  int exp[MANY_TOKENS];
   mt_act a = {.int8 = int8}, b = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld_x, n_tokens, NULL), 0);
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&b, m, x, ld_x, n_tokens, NULL), 0);
@@ -106,6 +106,21 @@ static inline void compare_gemm(const mt_kernels *kn, const mt_kernels *ref, rng
         free(x);
         weight_free(&w);
       }
+}
+
+/* More input rows than any loop of the kernels takes at once, an odd number of panels. */
+static inline void compare_many(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { COLS = 300 };
+  static float x[MANY_TOKENS * COLS];
+  fill_x(r, x, MANY_TOKENS * COLS, false);
+  for (size_t i = 0; i < N_WEIGHT_TYPES; i++) {
+    weight w = {0};
+    size_t cols = COLS / mt_dtype_get(WEIGHT_TYPES[i])->block_elems *
+                  mt_dtype_get(WEIGHT_TYPES[i])->block_elems;
+    weight_new(&w, r, ref, WEIGHT_TYPES[i], 37, cols, 0, NULL, 0, 8, 16);
+    compare_products(kn, ref, &w, x, COLS, MANY_TOKENS - i % 7, i % 2);
+    weight_free(&w);
+  }
 }
 
 /* The largest integer sums that codes and activations can give: a product that saturates or

@@ -15,6 +15,7 @@ static void test_gemm(void) {
   each_table(compare_gemm);
 }
 static void test_extremes(void) {
+  each_table(compare_many);
   each_table(compare_extremes);
 }
 static void test_rows(void) {
@@ -47,7 +48,7 @@ static void test_self_test_sees(void) {
 
 /* What this CPU or another kind of CPU lacks is refused by name. */
 static void test_lacking(void) {
-  static const char *const KNOWN[] = {"avx2", "avx512", "avx512vnni", "neon", "neondot"};
+  static const char *const KNOWN[] = {"avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot"};
   size_t n_lacking = 0;
   for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++) {
     const mt_kernels *kn = NULL;

@@ -179,23 +179,3 @@ void mt_scale_avx2(float *x, float a, size_t n) {
   for (size_t i = 0; i < n; i += LANES)
     store_tail(x, i, n, _mm256_mul_ps(load_tail(x, i, n), _mm256_set1_ps(a)));
 }
-
-const mt_kernels mt_kernels_avx2 = {
-    .isa = "avx2",
-    .exact = true,
-    .quantize = mt_quantize_avx2,
-    .gemm = mt_gemm_avx2,
-    .gemm_units = mt_gemm_units_avx2,
-    .sum_squares = mt_sum_squares_avx2,
-    .rmsnorm = mt_rmsnorm_avx2,
-    .rope = mt_rope_avx2,
-    .silu_mul = mt_silu_mul_avx2,
-    .gelu_mul = mt_gelu_mul_avx2,
-    .add = mt_add_avx2,
-    .scale = mt_scale_avx2,
-    .exp = mt_exp_avx2,
-    .kv_store = mt_kv_store_avx2,
-    .attend = mt_attend_avx2,
-    .attend_merge = mt_attend_merge_avx2,
-    .attend_finish = mt_attend_finish_avx2,
-};

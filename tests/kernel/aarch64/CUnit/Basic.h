@@ -35,6 +35,9 @@ static inline void cu_assert(bool ok, const char *text, const char *file, int li
 #define CU_CHECK(text, ok, fatal) cu_assert((ok), text, __FILE__, __LINE__, fatal)
 
 #define CU_ASSERT(v)                    CU_CHECK(#v, v, false)
+#define CU_ASSERT_TRUE(v)               CU_CHECK(#v, v, false)
+#define CU_ASSERT_FATAL(v)              CU_CHECK(#v, v, true)
+#define CU_PASS(text)                   CU_CHECK(text, true, false)
 #define CU_ASSERT_FALSE(v)              CU_CHECK("not " #v, !(v), false)
 #define CU_ASSERT_EQUAL(a, b)           CU_CHECK(#a " == " #b, (a) == (b), false)
 #define CU_ASSERT_NOT_EQUAL(a, b)       CU_CHECK(#a " != " #b, (a) != (b), false)
