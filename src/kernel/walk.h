@@ -5,7 +5,7 @@
  *   add_units     see mt_add_units; 16 sums
  * are defined. A chain's weights are read once for WALK_ROWS input rows. */
 
-enum { WALK_ROWS = 96, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
+enum { WALK_ROWS = 192, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
 
 /* One stretch of the walk: up to WALK_PANELS panels, up to WALK_ROWS rows of input. */
 typedef struct walk {
@@ -53,8 +53,10 @@ static int add_sums(const walk *j, const int *exp, int64_t *acc, size_t ld) {
 static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t *acc, float *out,
                       size_t ld) {
   int failed = 0;
+  memset(j->sum, 0, j->n * sizeof j->sum[0]);
+  if (out && !j->m->n_units) store_sums(j, true, out, ld);
   for (size_t u = 0; u < j->m->n_units; u++) {
-    memset(j->sum, 0, j->n * sizeof j->sum[0]);
+    if (u) memset(j->sum, 0, j->n * sizeof j->sum[0]);
     chains(j, j->m->unit_chain[u], j->m->unit_chain[u + 1]);
     if (acc)
       failed += add_sums(j, exp, acc, ld);

@@ -607,8 +607,8 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
         PLAIN_CASE(3)
         PLAIN_CASE(4)
         PLAIN_CASE(5)
-        PLAIN_CASE(6) PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11)
-            PLAIN_CASE(12)
+        PLAIN_CASE(6)
+        PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
       }
     }
   }

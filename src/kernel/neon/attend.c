@@ -130,8 +130,7 @@ static void mask_ends(float *s, size_t lo, size_t hi) {
   for (size_t j = hi; j % KEYS; j++) s[j] = -__builtin_inff();
 }
 
-/* Scores s [lo, hi) (room up to whole tiles) become weights; fills out->max and out->sum. */
-static void softmax_part(float *s, size_t lo, size_t hi, mt_attn_part *out) {
+void mt_softmax_part_neon(float *s, size_t lo, size_t hi, mt_attn_part *out) {
   size_t begin = lo / KEYS * KEYS;
   mask_ends(s, lo, hi);
   float32x4_t m = vdupq_n_f32(-__builtin_inff()), sum[VECTORS];
@@ -181,7 +180,7 @@ MT_INLINE void attend(mt_kv_type type, size_t head_dim, const float *q, float sc
                       mt_attn_part *out, float *weight) {
   float p[MT_ATTN_SEGMENT];
   scores(type, head_dim, q, scale, k_block, lo, hi, p);
-  softmax_part(p, lo, hi, out);
+  mt_softmax_part_neon(p, lo, hi, out);
   if (weight) memcpy(weight + lo, p + lo, (hi - lo) * sizeof *p);
   size_t d = 0;
   for (; d + 8 * STEP <= head_dim; d += 8 * STEP)

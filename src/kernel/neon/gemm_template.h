@@ -1,30 +1,40 @@
 /* NEON matrix products, included once for each way of the integer dot product (MT_DOT,
- * MT_SUFFIX). A tile is one panel (16 rows of the weight, four vectors) by up to TILE input rows,
- * which share the loaded and unpacked weights. */
+ * MT_SUFFIX). Plain types: tiles of one panel (16 rows of the weight, four vectors) by up to
+ * PLAIN_ROWS input rows, whose sums stay in registers. Quantized types: a block is unpacked into
+ * registers, one vector of rows at a time, and serves all input rows of the walk. */
 #include "neon.h"
 
 #define PASTE2(a, b) a##_##b
 #define PASTE(a, b)  PASTE2(a, b)
 #define NAME(a)      PASTE(a, MT_SUFFIX)
 
-enum { TILE = 16, LANES = 4, VECTORS = MT_PANEL_ROWS / LANES };
+enum { LANES = 4, VECTORS = MT_PANEL_ROWS / LANES, PLAIN_ROWS = 4, DIRECT_ROWS = 1 };
 
-/* What a tile works on. */
-typedef struct job {
-  const mt_matrix *m;
-  size_t panel;
-  const uint8_t *data; /* of the panel */
-  const mt_act *a;
-  size_t row; /* first input row */
-  const int *exp;
-  int64_t *acc; /* NULL: out */
-  float *out;
-  size_t ld;
-} job;
+/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
+static int add_units(const float *p, size_t rows, double factor, int64_t *acc) {
+  if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
+  float64x2_t y[2 * VECTORS];
+  uint64x2_t fits = vdupq_n_u64(~0ull);
+  MT_UNROLL for (size_t i = 0; i < 2 * VECTORS; i++) {
+    y[i] = vmulq_n_f64(vcvt_f64_f32(vld1_f32(p + 2 * i)), factor);
+    fits = vandq_u64(fits, vcaltq_f64(y[i], vdupq_n_f64(MT_UNIT_LIMIT)));
+  }
+  if (!(vgetq_lane_u64(fits, 0) & vgetq_lane_u64(fits, 1)))
+    return mt_add_units(p, rows, factor, acc);
+  MT_UNROLL for (size_t i = 0; i < 2 * VECTORS; i++)
+      vst1q_s64(acc + 2 * i, vaddq_s64(vld1q_s64(acc + 2 * i), vcvtnq_s64_f64(y[i])));
+  return 0;
+}
 
-typedef float32x4_t tile[TILE][VECTORS];
-/* One chain, borders [i0, i1) in K or blocks, of n input rows; n is a constant after inlining. */
-typedef void chain_fn(const job *j, size_t i0, size_t i1, size_t n, tile acc);
+#define WALK_PANELS 1
+#include "../walk.h"
+
+typedef float32x4_t panel_sums[VECTORS];
+
+MT_INLINE void add_to_sum(float *sum, const panel_sums acc) {
+  MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
+      vst1q_f32(sum + v * LANES, vaddq_f32(vld1q_f32(sum + v * LANES), acc[v]));
+}
 
 /* ---- plain types ------------------------------------------------------------------------- */
 
@@ -45,22 +55,21 @@ MT_INLINE void load_plain(mt_dtype type, const uint8_t *data, size_t i, float32x
   }
 }
 
-/* n is 4, 2 or 1: the sums stay in registers. */
-MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n, tile acc) {
-  const float *x = j->a->x + j->row * j->a->ld_x;
-  size_t ld = j->a->ld_x;
-  float32x4_t s[4][VECTORS];
-  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++) s[t][v] =
-      acc[t][v];
-  for (size_t k = i0; k < i1; k++) {
-    float32x4_t w[VECTORS];
-    load_plain(type, j->data, k * MT_PANEL_ROWS, w);
-    load_plain(type, j->data, k * MT_PANEL_ROWS + 2 * LANES, w + 2);
-    MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
-        s[t][v] = vfmaq_n_f32(s[t][v], w[v], x[t * ld + k]);
-  }
+/* A chain of n rows from row t0 of the walk on; n is a constant after inlining. */
+MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
+  const size_t ld = j->a->ld_x;
+  const float *x = j->a->x + (j->row + t0) * ld;
+  panel_sums acc[PLAIN_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
-      acc[t][v] = s[t][v];
+      acc[t][v] = vdupq_n_f32(0);
+  for (size_t k = k0; k < k1; k++) {
+    float32x4_t w[VECTORS];
+    load_plain(type, j->data[0], k * MT_PANEL_ROWS, w);
+    load_plain(type, j->data[0], k * MT_PANEL_ROWS + 2 * LANES, w + 2);
+    MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
+        acc[t][v] = vfmaq_n_f32(acc[t][v], w[v], x[t * ld + k]);
+  }
+  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
 }
 
 /* ---- quantized types --------------------------------------------------------------------- */
@@ -86,17 +95,6 @@ MT_INLINE int bias_of(mt_dtype type) {
          : type == MT_Q3_K ? 4
          : type == MT_Q6_K ? 32
                            : 0;
-}
-
-MT_INLINE uint8x8_t load_4(const uint8_t *p) {
-  uint32_t u;
-  memcpy(&u, p, sizeof u);
-  return vcreate_u8(u);
-}
-/* d × sc, sc in the first four bytes. */
-MT_INLINE float32x4_t scaled(float32x4_t d, uint8x8_t sc) {
-  int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(sc));
-  return vmulq_f32(d, vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))));
 }
 
 /* 2^(e − 128) of the first four bytes, subnormal for 0 and 1. */
@@ -129,8 +127,8 @@ MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *
   } else if (has_min(type)) {
     mn = load_4(scales + 16 + LANES * v);
   }
-  *dw = scaled(load_f16x4(d), sc);
-  if (has_min(type)) *mw = scaled(vnegq_f32(load_f16x4(d + 32)), mn);
+  *dw = vmulq_f32(load_f16x4(d), i8x4_to_f32(sc));
+  if (has_min(type)) *mw = vmulq_f32(vnegq_f32(load_f16x4(d + 32)), i8x4_to_f32(mn));
 }
 
 /* (x >> shift) & mask in each byte. */
@@ -246,196 +244,108 @@ MT_INLINE int32x4_t dot_block(mt_dtype type, const codes w, const mt_act *a, boo
 
 #endif
 
-/* What the blocks of a chain share. */
-typedef struct chain_job {
-  const mt_act *a;
-  size_t row, n; /* input rows */
-  bool int8;
-  int8x16_t values;
-} chain_job;
-
-/* Adds block b to the sums of rows 4 v … 4 v + 3 for n input rows. */
-MT_INLINE void add_block(mt_dtype type, chain_job c, const uint8_t *rec, const uint8_t *scales,
-                         const uint8_t *super, size_t b, size_t v, tile acc) {
-  const mt_act *a = c.a;
+/* Adds block b to the sums acc of rows 4 v … 4 v + 3 for all input rows of the walk. Neither this
+ * loop nor those around it are unrolled: what stays in registers is the block's codes, and the
+ * sums come from the first-level cache. */
+MT_INLINE void add_block(mt_dtype type, const walk *j, bool int8, const codes w, float32x4_t dw,
+                         float32x4_t mw, size_t b, size_t v, panel_sums *acc) {
+  const mt_act *a = j->a;
   const size_t slots = slots_16(type) ? 16 : 32;
-  codes w;
-  float32x4_t dw, mw;
-  load_scales(type, scales, super, v, &dw, &mw);
-  load_block(type, rec, c.values, v, w);
-  for (size_t t = 0; t < c.n; t++) {
-    size_t row = c.row + t, s = row * a->n_blocks + b, at = row * a->q_stride + b * slots;
+  for (size_t t = 0; t < j->n; t++) {
+    size_t row = j->row + t, s = row * a->n_blocks + b, at = row * a->q_stride + b * slots;
     float da = a->scale[s];
     int32_t sum = a->sum[s];
-    int32x4_t dot = dot_block(type, w, a, c.int8, at, -bias_of(type) * sum);
+    int32x4_t dot = dot_block(type, w, a, int8, at, -bias_of(type) * sum);
     acc[t][v] = vfmaq_f32(acc[t][v], vmulq_n_f32(dw, da), vcvtq_f32_s32(dot));
     if (has_min(type)) acc[t][v] = vfmaq_n_f32(acc[t][v], mw, da * (float)sum);
   }
 }
 
-/* The loops over vectors and input rows are not unrolled: what stays in registers is the block's
- * codes, and the sums come from the first-level cache. */
-MT_INLINE void chain_blocks(mt_dtype type, const job *j, bool int8, size_t i0, size_t i1, size_t n,
-                            tile acc) {
+MT_INLINE void chain_quantized(mt_dtype type, const walk *j, bool int8, size_t b0, size_t b1) {
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const uint8_t *rec = j->data + mt_panel_supers_bytes(j->m, qi) + i0 * qi->record_bytes;
   const size_t record_bytes = qi->record_bytes, super_bytes = qi->super_bytes;
   const size_t planes = record_bytes - qi->scale_bytes;
-  chain_job c = {j->a, j->row, n, int8, vdupq_n_s8(0)};
-  if (has_values(type)) c.values = vld1q_s8(qi->values);
-  for (size_t b = i0; b < i1; b++, rec += record_bytes) {
-    const uint8_t *super = j->data + j->m->block[b].super * super_bytes;
-    for (size_t v = 0; v < VECTORS; v++) add_block(type, c, rec, rec + planes, super, b, v, acc);
-  }
-}
-
-MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
-                               tile acc) {
-  if (MT_DOT && j->a->int8)
-    chain_blocks(type, j, true, i0, i1, n, acc);
-  else
-    chain_blocks(type, j, false, i0, i1, n, acc);
-}
-
-/* ---- template ---------------------------------------------------------------------------- */
-
-MT_INLINE void clear_tile(tile sum, size_t n) {
-  for (size_t t = 0; t < n; t++)
-    MT_UNROLL for (size_t v = 0; v < VECTORS; v++) sum[t][v] = vdupq_n_f32(0);
-}
-
-MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, tile sum) {
-  clear_tile(sum, n);
-  for (size_t c = j->m->unit_chain[u]; c < j->m->unit_chain[u + 1]; c++) {
-    tile acc;
-    clear_tile(acc, n);
-    chain(j, j->m->chain[c], j->m->chain[c + 1], n, acc);
-    for (size_t t = 0; t < n; t++)
-      MT_UNROLL for (size_t v = 0; v < VECTORS; v++) sum[t][v] = vaddq_f32(sum[t][v], acc[t][v]);
-  }
-}
-
-static void store_rows(const job *j, size_t t, const float32x4_t sum[VECTORS]) {
-  float *to = j->out + (j->row + t) * j->ld + j->panel * MT_PANEL_ROWS;
-  size_t rows = mt_panel_rows(j->m, j->panel);
-  float value[MT_PANEL_ROWS], *at = rows == MT_PANEL_ROWS ? to : value;
-  MT_UNROLL for (size_t v = 0; v < VECTORS; v++) vst1q_f32(at + v * LANES, sum[v]);
-  if (at != to) memcpy(to, value, rows * sizeof *to);
-}
-
-/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_rows(const job *j, size_t t, const float32x4_t sum[VECTORS]) {
-  int64_t *to = j->acc + (j->row + t) * j->ld + j->panel * MT_PANEL_ROWS;
-  double factor = mt_unit_factor(j->exp[j->row + t]);
-  size_t rows = mt_panel_rows(j->m, j->panel);
-  float64x2_t y[2 * VECTORS];
-  uint64x2_t fits = vdupq_n_u64(~0ull);
-  MT_UNROLL for (size_t i = 0; i < 2 * VECTORS; i++) {
-    float32x4_t s = sum[i / 2];
-    y[i] = vmulq_n_f64(i % 2 ? vcvt_high_f64_f32(s) : vcvt_f64_f32(vget_low_f32(s)), factor);
-    fits = vandq_u64(fits, vcaltq_f64(y[i], vdupq_n_f64(MT_UNIT_LIMIT)));
-  }
-  if (rows < MT_PANEL_ROWS || !(vgetq_lane_u64(fits, 0) & vgetq_lane_u64(fits, 1))) {
-    float value[MT_PANEL_ROWS];
-    for (size_t v = 0; v < VECTORS; v++) vst1q_f32(value + v * LANES, sum[v]);
-    return mt_add_units(value, rows, factor, to);
-  }
-  MT_UNROLL for (size_t i = 0; i < 2 * VECTORS; i++)
-      vst1q_s64(to + 2 * i, vaddq_s64(vld1q_s64(to + 2 * i), vcvtnq_s64_f64(y[i])));
-  return 0;
-}
-
-MT_INLINE int run_tile(const job *j, size_t n, chain_fn *chain) {
-  tile total, sum;
-  int failed = 0;
-  clear_tile(total, n);
-  for (size_t u = 0; u < j->m->n_units; u++) {
-    unit_sums(j, u, n, chain, sum);
-    for (size_t t = 0; t < n; t++) {
-      if (j->acc) failed += add_rows(j, t, sum[t]);
-      MT_UNROLL for (size_t v = 0; v < VECTORS; v++) total[t][v] =
-          vaddq_f32(total[t][v], sum[t][v]);
+  const uint8_t *rec = j->data[0] + mt_panel_supers_bytes(j->m, qi) + b0 * record_bytes;
+  const int8x16_t values = has_values(type) ? vld1q_s8(qi->values) : vdupq_n_s8(0);
+  panel_sums acc[WALK_ROWS];
+  memset(acc, 0, j->n * sizeof acc[0]);
+  for (size_t b = b0; b < b1; b++, rec += record_bytes) {
+    const uint8_t *super = j->data[0] + j->m->block[b].super * super_bytes;
+    for (size_t v = 0; v < VECTORS; v++) {
+      codes w;
+      float32x4_t dw, mw;
+      load_scales(type, rec + planes, super, v, &dw, &mw);
+      load_block(type, rec, values, v, w);
+      add_block(type, j, int8, w, dw, mw, b, v, acc);
     }
   }
-  for (size_t t = 0; !j->acc && t < n; t++) store_rows(j, t, total[t]);
-  return failed;
+  for (size_t t = 0; t < j->n; t++) add_to_sum(j->sum[t], acc[t]);
 }
 
-/* Input rows [j->row, row_end) of a plain type: four, two and one at a time, all in registers. */
-MT_INLINE int run_plain(job j, size_t row_end, chain_fn *chain) {
-  int failed = 0;
-  for (; j.row + 4 <= row_end; j.row += 4) failed += run_tile(&j, 4, chain);
-  if (j.row + 2 <= row_end) {
-    failed += run_tile(&j, 2, chain);
-    j.row += 2;
+/* ---- by type ----------------------------------------------------------------------------- */
+
+#define PLAIN_CASE(n) \
+  case n: tile_plain(type, j, k0, k1, t, n); break;
+
+MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  for (size_t c = c0; c < c1; c++) {
+    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, PLAIN_ROWS);
+      switch (n) { PLAIN_CASE(1) PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) }
+    }
   }
-  if (j.row < row_end) failed += run_tile(&j, 1, chain);
-  return failed;
 }
 
-MT_INLINE int run_quantized(job j, size_t row_end, chain_fn *chain) {
-  int failed = 0;
-  for (size_t n; j.row < row_end; j.row += n) {
-    n = row_end - j.row < TILE ? row_end - j.row : TILE;
-    failed += n == 1 ? run_tile(&j, 1, chain) : run_tile(&j, n, chain);
-  }
-  return failed;
+MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  for (size_t c = c0; c < c1; c++)
+    if (MT_DOT && j->a->int8)
+      chain_quantized(type, j, true, j->m->chain[c], j->m->chain[c + 1]);
+    else
+      chain_quantized(type, j, false, j->m->chain[c], j->m->chain[c + 1]);
 }
 
-#define DEFINE_GEMM(name, type, kind)                                                   \
-  MT_INLINE void chain_##name(const job *j, size_t i0, size_t i1, size_t n, tile acc) { \
-    chain_##kind(type, j, i0, i1, n, acc);                                              \
-  }                                                                                     \
-  static int NAME(mt_gemm_##name)(const job *j, size_t row_end) {                       \
-    return run_##kind(*j, row_end, chain_##name);                                       \
+#define DEFINE_CHAINS(name, type, kind)                                  \
+  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) { \
+    chains_##kind(type, j, c0, c1);                                      \
   }
 
-DEFINE_GEMM(f32, MT_F32, plain)
-DEFINE_GEMM(f16, MT_F16, plain)
-DEFINE_GEMM(bf16, MT_BF16, plain)
-DEFINE_GEMM(q8_0, MT_Q8_0, quantized)
-DEFINE_GEMM(q4_0, MT_Q4_0, quantized)
-DEFINE_GEMM(q4_1, MT_Q4_1, quantized)
-DEFINE_GEMM(q5_0, MT_Q5_0, quantized)
-DEFINE_GEMM(q5_1, MT_Q5_1, quantized)
-DEFINE_GEMM(q2_k, MT_Q2_K, quantized)
-DEFINE_GEMM(q3_k, MT_Q3_K, quantized)
-DEFINE_GEMM(q4_k, MT_Q4_K, quantized)
-DEFINE_GEMM(q5_k, MT_Q5_K, quantized)
-DEFINE_GEMM(q6_k, MT_Q6_K, quantized)
-DEFINE_GEMM(iq4_nl, MT_IQ4_NL, quantized)
-DEFINE_GEMM(iq4_xs, MT_IQ4_XS, quantized)
-DEFINE_GEMM(mxfp4, MT_MXFP4, quantized)
+DEFINE_CHAINS(f32, MT_F32, plain)
+DEFINE_CHAINS(f16, MT_F16, plain)
+DEFINE_CHAINS(bf16, MT_BF16, plain)
+DEFINE_CHAINS(q8_0, MT_Q8_0, quantized)
+DEFINE_CHAINS(q4_0, MT_Q4_0, quantized)
+DEFINE_CHAINS(q4_1, MT_Q4_1, quantized)
+DEFINE_CHAINS(q5_0, MT_Q5_0, quantized)
+DEFINE_CHAINS(q5_1, MT_Q5_1, quantized)
+DEFINE_CHAINS(q2_k, MT_Q2_K, quantized)
+DEFINE_CHAINS(q3_k, MT_Q3_K, quantized)
+DEFINE_CHAINS(q4_k, MT_Q4_K, quantized)
+DEFINE_CHAINS(q5_k, MT_Q5_K, quantized)
+DEFINE_CHAINS(q6_k, MT_Q6_K, quantized)
+DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, quantized)
+DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, quantized)
+DEFINE_CHAINS(mxfp4, MT_MXFP4, quantized)
 
-static int (*const GEMM[MT_DTYPE_COUNT])(const job *, size_t) = {
-    [MT_F32] = NAME(mt_gemm_f32),       [MT_F16] = NAME(mt_gemm_f16),
-    [MT_BF16] = NAME(mt_gemm_bf16),     [MT_Q8_0] = NAME(mt_gemm_q8_0),
-    [MT_Q4_0] = NAME(mt_gemm_q4_0),     [MT_Q4_1] = NAME(mt_gemm_q4_1),
-    [MT_Q5_0] = NAME(mt_gemm_q5_0),     [MT_Q5_1] = NAME(mt_gemm_q5_1),
-    [MT_Q2_K] = NAME(mt_gemm_q2_k),     [MT_Q3_K] = NAME(mt_gemm_q3_k),
-    [MT_Q4_K] = NAME(mt_gemm_q4_k),     [MT_Q5_K] = NAME(mt_gemm_q5_k),
-    [MT_Q6_K] = NAME(mt_gemm_q6_k),     [MT_IQ4_NL] = NAME(mt_gemm_iq4_nl),
-    [MT_IQ4_XS] = NAME(mt_gemm_iq4_xs), [MT_MXFP4] = NAME(mt_gemm_mxfp4),
+static chains_fn *const CHAINS[MT_DTYPE_COUNT] = {
+    [MT_F32] = NAME(chains_f32),       [MT_F16] = NAME(chains_f16),
+    [MT_BF16] = NAME(chains_bf16),     [MT_Q8_0] = NAME(chains_q8_0),
+    [MT_Q4_0] = NAME(chains_q4_0),     [MT_Q4_1] = NAME(chains_q4_1),
+    [MT_Q5_0] = NAME(chains_q5_0),     [MT_Q5_1] = NAME(chains_q5_1),
+    [MT_Q2_K] = NAME(chains_q2_k),     [MT_Q3_K] = NAME(chains_q3_k),
+    [MT_Q4_K] = NAME(chains_q4_k),     [MT_Q5_K] = NAME(chains_q5_k),
+    [MT_Q6_K] = NAME(chains_q6_k),     [MT_IQ4_NL] = NAME(chains_iq4_nl),
+    [MT_IQ4_XS] = NAME(chains_iq4_xs), [MT_MXFP4] = NAME(chains_mxfp4),
 };
-
-static int run_panels(job j, size_t panel_begin, size_t panel_end, size_t row_end) {
-  int failed = 0;
-  for (size_t p = panel_begin; p < panel_end; p++) {
-    j.panel = p;
-    j.data = j.m->data + p * j.m->panel_bytes;
-    failed += GEMM[j.m->type](&j, row_end);
-  }
-  return failed;
-}
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                    size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  job j = {.m = m, .a = a, .row = row_begin, .out = out, .ld = ld_out};
-  run_panels(j, panel_begin, panel_end, row_end);
+  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], NULL, NULL, out,
+              ld_out);
 }
 
 int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  job j = {.m = m, .a = a, .row = row_begin, .exp = exp, .acc = acc, .ld = ld};
-  return run_panels(j, panel_begin, panel_end, row_end);
+  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], exp, acc,
+                     NULL, ld);
 }

@@ -16,7 +16,7 @@
 #define MT_UNROLL
 #else
 #define MT_INLINE static inline __attribute__((always_inline))
-#define MT_UNROLL _Pragma("GCC unroll 8")
+#define MT_UNROLL _Pragma("GCC unroll 12")
 #endif
 
 void mt_quantize_neon(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
@@ -42,11 +42,30 @@ void mt_kv_store_neon(mt_kv_type type, size_t head_dim, void *k_block, void *v_b
 void mt_attend_neon(mt_kv_type type, size_t head_dim, const float *q, float scale,
                     const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                     mt_attn_part *out, float *weight);
+void mt_attend_many_neon(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                         float scale, const void *const *k_block, const void *const *v_block,
+                         const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+/* Scores s [lo, hi) (room up to whole tiles) become weights; fills out->max and out->sum. */
+void mt_softmax_part_neon(float *s, size_t lo, size_t hi, mt_attn_part *out);
 void mt_attend_merge_neon(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
 void mt_attend_finish_neon(size_t head_dim, const mt_attn_part *total, float *out);
 
 MT_INLINE float32x4_t load_f16x4(const void *p) {
   return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+
+MT_INLINE uint8x8_t load_4(const uint8_t *p) {
+  uint32_t u;
+  memcpy(&u, p, sizeof u);
+  return vcreate_u8(u);
+}
+/* The first four signed bytes as f32. */
+MT_INLINE float32x4_t i8x4_to_f32(uint8x8_t b) {
+  int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(b));
+  return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+}
+MT_INLINE float32x4_t load_i8x4(const uint8_t *p) {
+  return i8x4_to_f32(load_4(p));
 }
 
 /* The fixed tree over lanes 4 i … 4 i + 3 (a[i]). */

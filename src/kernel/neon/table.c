@@ -18,6 +18,7 @@
       .exp = mt_exp_neon,                     \
       .kv_store = mt_kv_store_neon,           \
       .attend = mt_attend_neon,               \
+      .attend_many = mt_attend_many_neon,     \
       .attend_merge = mt_attend_merge_neon,   \
       .attend_finish = mt_attend_finish_neon, \
   }
