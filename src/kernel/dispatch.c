@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <xmmintrin.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #include "impl.h"
@@ -36,6 +38,10 @@ static bool has_avx512(void) {
 static bool has_avx512vnni(void) {
   return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(__aarch64__)
+static bool has_neondot(void) {
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
 #endif
 
 /* Best first. */
@@ -45,6 +51,9 @@ static const candidate CANDIDATES[] = {
     {&mt_kernels_avxvnni, has_avxvnni},
     {&mt_kernels_avx512, has_avx512},
     {&mt_kernels_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {&mt_kernels_neondot, has_neondot},
+    {&mt_kernels_neon, always}, /* part of every aarch64 */
 #endif
     {&mt_kernels_ref, always},
 };

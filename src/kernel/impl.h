@@ -211,6 +211,9 @@ extern const mt_kernels mt_kernels_avx2;
 extern const mt_kernels mt_kernels_avxvnni;
 extern const mt_kernels mt_kernels_avx512;
 extern const mt_kernels mt_kernels_avx512vnni;
+#elif defined(__aarch64__)
+extern const mt_kernels mt_kernels_neon;
+extern const mt_kernels mt_kernels_neondot;
 #endif
 /* The best exact table of this CPU, and the inexact one that is made from it on first use. */
 const mt_kernels *mt_kernels_best(void);

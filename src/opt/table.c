@@ -173,7 +173,7 @@ static const mt_opt_row rows[] = {
      "exact|openblas",
      "openblas: its results may differ in the last bits between runs on different ranks"},
     {"isa", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED, "NAME", "auto", 0, 0, false,
-     "auto|ref|avx2|avxvnni|avx512|avx512vnni|neon",
+     "auto|ref|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
      "instruction set of the kernels; the result is the same for each"},
 
     {"ranks", 'n', MT_OPT_INT, MT_GROUP_RANKS, RANKED | C(INSPECT), "N", NULL, 1, 65536, false,
