@@ -137,6 +137,31 @@ for n in 1 2 3; do
   check "once" is "$(grep -c openblas "$T/err")" 1
   near_exact "openblas, $n ranks"
 done
+
+# Its core type: one that fits this CPU, and one without what every CPU that we run on has. Both compute the same.
+fitting=Haswell
+grep -q avx512vl /proc/cpuinfo && fitting=SkylakeX
+[ "$(uname -m)" = x86_64 ] || fitting=CORTEXA57
+for n in 1 2; do
+  OPENBLAS_CORETYPE=$fitting m score -n $n "${blas[@]}"
+  check "a core type that fits is not mentioned, $n ranks" not says CORETYPE
+  near_exact "core type $fitting, $n ranks"
+  [ "$(uname -m)" = x86_64 ] || continue
+  OPENBLAS_CORETYPE=Prescott m score -n $n "${blas[@]}"
+  check "a core type that does not fit is named, with a better one, $n ranks" \
+    says "warning: OpenBLAS takes this CPU for 'Prescott': .*GFLOP/s.* OPENBLAS_CORETYPE=$fitting "
+  check "once a host" is "$(grep -c CORETYPE "$T/err")" 1
+  near_exact "core type Prescott, $n ranks"
+done
+r score -m "$LLAMA" --ids $ids
+check "without OpenBLAS no word of it" not says "[Oo]pen[Bb][Ll][Aa][Ss]|OPENBLAS"
+if [ $fitting = Haswell ]; then
+  OPENBLAS_CORETYPE=SkylakeX r score "${blas[@]}"
+  check "a core type beyond this CPU is refused" says "SkylakeX, which needs AVX-512.* OPENBLAS_CORETYPE=Haswell"
+  check "with its status" is "$status" 3
+else
+  echo "skipped a core type beyond this CPU: it has AVX-512"
+fi
 r logits -m "$TEXT" --ids 5,6,7,8,9 --backend openblas --out "$T/l"
 check "openblas leaves quantized weights to the exact kernels" cmp "$T/l" "$T/q-ref"
 finish
