@@ -180,6 +180,14 @@ fuzz: ## run every fuzzer for SECONDS_EACH=60 (needs clang); what they find stay
 	$(AGAIN) fuzzers
 	$(Q)BUILD=$(BUILD) SECONDS_EACH=$(SECONDS_EACH) tools/fuzz.sh $(ONLY)
 
+.PHONY: bench bench-check
+bench: deps ## measure here, and against installed peers; writes docs/benchmarks (QUICK=1: minutes)
+	$(AGAIN) all
+	$(Q)BUILD=$(BUILD) QUICK=$(QUICK) bench/run
+bench-check: deps ## measure the quick set and compare its ratios with the last report
+	$(AGAIN) all
+	$(Q)BUILD=$(BUILD) CHECK=1 bench/run
+
 .PHONY: install
 install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repository, man page
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/mutirao/models $(DESTDIR)$(PREFIX)/share/man/man1

@@ -9,11 +9,12 @@
 #include "mutirao/tensor.h"
 
 enum {
-  MT_PANEL_ROWS = 16,   /* output rows that lie across SIMD lanes */
-  MT_CHAIN = 256,       /* elements of K of one chain of fused multiply-adds */
-  MT_KV_BLOCK = 64,     /* tokens of a KV block */
-  MT_KV_TILE = 16,      /* keys across lanes within a block */
-  MT_ATTN_SEGMENT = 512 /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_PANEL_ROWS = 16,    /* output rows that lie across SIMD lanes */
+  MT_CHAIN = 256,        /* elements of K of one chain of fused multiply-adds */
+  MT_KV_BLOCK = 64,      /* tokens of a KV block */
+  MT_KV_TILE = 16,       /* keys across lanes within a block */
+  MT_ATTN_SEGMENT = 512, /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_ATTEND_QUERIES = 12 /* that attend_many takes together */
 };
 
 /* ---- weights ----------------------------------------------------------------------------- */
@@ -116,6 +117,11 @@ typedef struct mt_attn_part {
   float *acc; /* [head_dim] */
 } mt_attn_part;
 
+/* For attend_many: a row of scores and a copy of each query. */
+static inline size_t mt_attend_scratch_floats(size_t head_dim) {
+  return MT_ATTEND_QUERIES * (MT_ATTN_SEGMENT + head_dim);
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 struct mt_kernels {
@@ -181,6 +187,12 @@ struct mt_kernels {
   void (*attend)(mt_kv_type type, size_t head_dim, const float *q, float scale,
                  const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                  mt_attn_part *out, float *weight);
+  /* n queries q[t] [head_dim] (at most MT_ATTEND_QUERIES) of one KV head, each against its own keys
+   * [lo[t], hi[t]) of the segment: out[t] becomes what attend makes it. scratch:
+   * mt_attend_scratch_floats(head_dim). */
+  void (*attend_many)(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                      float scale, const void *const *k_block, const void *const *v_block,
+                      const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
   /* total ← total ⊕ part (the later segment): m = max (total's where part's is not greater); a =
    * exp(fl(total.max − m)), b likewise for part; sum = fma(part.sum, b, fl(total.sum × a));
    * acc_d likewise. */

@@ -5,7 +5,7 @@
  *   add_units     see mt_add_units; 16 sums
  * are defined. A chain's weights are read once for WALK_ROWS input rows. */
 
-enum { WALK_ROWS = 96, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
+enum { WALK_ROWS = 192, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
 
 /* One stretch of the walk: up to WALK_PANELS panels, up to WALK_ROWS rows of input. */
 typedef struct walk {
@@ -20,6 +20,14 @@ typedef struct walk {
 /* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
  * start. */
 typedef void chains_fn(const walk *j, size_t c0, size_t c1);
+/* All units of one panel for at most DIRECT_ROWS rows, into out or acc as gemm and gemm_units. */
+typedef int direct_fn(const walk *j, const int *exp, int64_t *acc, float *out, size_t ld);
+
+/* What a weight type brings. */
+typedef struct walk_fns {
+  chains_fn *chains;
+  direct_fn *direct; /* NULL: chains serve */
+} walk_fns;
 
 static void store_sums(const walk *j, bool first, float *out, size_t ld) {
   for (size_t t = 0; t < j->n; t++)
@@ -53,8 +61,10 @@ static int add_sums(const walk *j, const int *exp, int64_t *acc, size_t ld) {
 static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t *acc, float *out,
                       size_t ld) {
   int failed = 0;
+  memset(j->sum, 0, j->n * sizeof j->sum[0]);
+  if (out && !j->m->n_units) store_sums(j, true, out, ld);
   for (size_t u = 0; u < j->m->n_units; u++) {
-    memset(j->sum, 0, j->n * sizeof j->sum[0]);
+    if (u) memset(j->sum, 0, j->n * sizeof j->sum[0]);
     chains(j, j->m->unit_chain[u], j->m->unit_chain[u + 1]);
     if (acc)
       failed += add_sums(j, exp, acc, ld);
@@ -65,7 +75,7 @@ static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t 
 }
 
 static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                       size_t row_begin, size_t row_end, chains_fn *chains, const int *exp,
+                       size_t row_begin, size_t row_end, const walk_fns *fns, const int *exp,
                        int64_t *acc, float *out, size_t ld) {
   _Alignas(64) float sum[WALK_ROWS][WALK_LANES];
   size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
@@ -77,7 +87,8 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += WALK_ROWS) {
       j.n = row_end - j.row < WALK_ROWS ? row_end - j.row : WALK_ROWS;
-      failed += walk_units(&j, chains, exp, acc, out, ld);
+      failed += fns->direct && step == 1 ? fns->direct(&j, exp, acc, out, ld)
+                                         : walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }
   return failed;

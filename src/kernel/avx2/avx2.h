@@ -40,6 +40,9 @@ void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_b
 void mt_attend_avx2(mt_kv_type type, size_t head_dim, const float *q, float scale,
                     const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                     mt_attn_part *out, float *weight);
+void mt_attend_many_avx2(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                         float scale, const void *const *k_block, const void *const *v_block,
+                         const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
 /* Scores s [lo, hi) (room up to whole tiles) become weights; fills out->max and out->sum. */
 void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out);
 /* acc_d for d in [d_begin, head_dim). */
@@ -53,8 +56,7 @@ void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *ou
  * (docs/performance.md has the figures). */
 enum { MT_PREFETCH_BYTES = 16384 };
 MT_INLINE bool wants_prefetch(mt_dtype type) {
-  return type != MT_F32 && type != MT_Q8_0 && type != MT_Q4_0 && type != MT_Q4_1 &&
-         type != MT_IQ4_NL;
+  return type != MT_F32 && type != MT_Q8_0;
 }
 MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
   MT_UNROLL for (size_t i = 0; i < bytes; i += 64)

@@ -118,6 +118,7 @@ const mt_kernels mt_kernels_ref = {
     .exp = mt_exp_ref,
     .kv_store = mt_kv_store_ref,
     .attend = mt_attend_ref,
+    .attend_many = mt_attend_many_ref,
     .attend_merge = mt_attend_merge_ref,
     .attend_finish = mt_attend_finish_ref,
 };
