@@ -67,6 +67,7 @@ all: $(LIB) $(PROGRAMS)
 
 $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
+$(BUILD)/obj/kernel/pack.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
 $(BUILD)/obj/kernel/avx512/gemm_vnni.o: EXTRA = $(ISA_avx512) -mavx512vnni
