@@ -59,11 +59,13 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+# Programs that benchmarks use; not installed.
+BENCH_BIN := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 LIBS = $(PKG_LIBS) $(MPI_LIBS) -lm
 PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
 
 .PHONY: all
-all: $(LIB) $(PROGRAMS)
+all: $(LIB) $(PROGRAMS) $(BENCH_BIN)
 
 $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
@@ -101,6 +103,11 @@ $(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
+
+$(BUILD)/bench/%: bench/%.c $(LIB)
+	@mkdir -p $(@D)
+	@[ $(V) = 1 ] || echo "  BENCH $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
 
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
@@ -151,7 +158,7 @@ lint: deps ## layers, compiler flags, libm in the numeric path, lengths and colu
 
 .PHONY: format
 format: ## rewrite the C files as .clang-format says
-	$(Q)find src include tests -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
+	$(Q)find src include tests bench -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
 
 # Sanitizers, each in a tree of its own; the unit tests and the fuzzers' corpus, no MPI jobs.
 SANITIZE_CFLAGS := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
