@@ -1,5 +1,5 @@
 /* load: how fast the weights of a model are loaded, against copying as many bytes in memory.
- *   load MODEL [THREADS] [RUNS]      also under mpirun
+ *   load MODEL [THREADS] [RUNS] [PACK-CACHE]      also under mpirun
  * The file should be in the page cache: the first run brings it there and is not counted. Runs of
  * loading and copying take turns. Prints a line of medians in GB/s over file bytes: loading; memcpy
  * by as many threads into memory that was just mapped, which is what loading has to fill; memcpy
@@ -35,9 +35,13 @@ static double median(double *v, int n) {
 }
 
 /* One load: nanoseconds, or 0 on failure. */
-static double load_once(mt_comm *c, mt_team *team, const char *path, mt_err *e) {
-  mt_model_options o = {
-      .kv_type = MT_KV_F16, .kv_tokens = MT_KV_BLOCK, .max_seqs = 1, .max_rows = 1};
+static double load_once(mt_comm *c, mt_team *team, const char *path, const char *pack_cache,
+                        mt_err *e) {
+  mt_model_options o = {.kv_type = MT_KV_F16,
+                        .kv_tokens = MT_KV_BLOCK,
+                        .max_seqs = 1,
+                        .max_rows = 1,
+                        .pack_cache = pack_cache};
   mt_model *m = NULL;
   int rc = mt_kernels_get(NULL, &o.kernels, e);
   if (!rc) rc = mt_comm_barrier(c, e);
@@ -63,7 +67,8 @@ static int copy_once(mt_team *team, const char *from, size_t bytes, double *fres
   return MT_OK;
 }
 
-static int measure(mt_comm *c, mt_team *team, const char *path, int runs, mt_err *e) {
+static int measure(mt_comm *c, mt_team *team, const char *path, int runs, const char *pack_cache,
+                   mt_err *e) {
   double load[MAX_RUNS], fresh[MAX_RUNS], used[MAX_RUNS];
   mt_weights *w = NULL;
   int rc = mt_weights_open(&w, path, e);
@@ -75,7 +80,7 @@ static int measure(mt_comm *c, mt_team *team, const char *path, int runs, mt_err
   memset(from, 1, bytes);
   for (int i = -1; !rc && i < runs; i++) {
     int k = i < 0 ? 0 : i;
-    if (!(load[k] = load_once(c, team, path, e))) rc = e->code;
+    if (!(load[k] = load_once(c, team, path, pack_cache, e))) rc = e->code;
     if (!rc && copy_once(team, from, bytes, &fresh[k], &used[k]))
       rc = mt_err_set(e, MT_ENOMEM, "no memory to copy");
     rc = mt_comm_agree(c, rc, e);
@@ -97,12 +102,12 @@ int main(int argc, char **argv) {
   mt_team *team = NULL;
   int threads = argc > 2 ? atoi(argv[2]) : 1, runs = argc > 3 ? atoi(argv[3]) : 5;
   if (argc < 2 || runs < 1 || runs > MAX_RUNS) {
-    fprintf(stderr, "usage: load MODEL [THREADS] [RUNS]\n");
+    fprintf(stderr, "usage: load MODEL [THREADS] [RUNS] [PACK-CACHE]\n");
     return 2;
   }
   int rc = mt_comm_open(&c, &e);
   if (!rc) rc = mt_team_new(&team, NULL, threads, NULL, false, &e);
-  if (!rc) rc = measure(c, team, argv[1], runs, &e);
+  if (!rc) rc = measure(c, team, argv[1], runs, argc > 4 ? argv[4] : NULL, &e);
   if (rc) mt_log(MT_LOG_ERROR, "%s", e.msg);
   mt_team_free(team);
   mt_comm_close(c);

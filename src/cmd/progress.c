@@ -6,7 +6,7 @@
 
 /* What is loaded at once needs no line; what changes too often cannot be read. */
 enum { QUICK_NS = 200 * 1000000, CHANGE_NS = 100 * 1000000, PARTS = 4 };
-static const uint64_t SMALL_BYTES = 100000000;
+static const uint64_t SMALL_BYTES = 50000000;
 
 void mt_progress_begin(mt_progress *p, int n_ranks) {
   /* mpirun's ranks write into a pipe: the launcher knows what is at its end. */
