@@ -71,6 +71,7 @@ $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/pack.o $(BUILD)/obj/format/slice.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
+$(BUILD)/obj/kernel/avx2/gemm_vnni.o: EXTRA = $(ISA_avx2) -mavxvnni
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
 $(BUILD)/obj/kernel/avx512/gemm_vnni.o: EXTRA = $(ISA_avx512) -mavx512vnni
 $(BUILD)/obj/kernel/openblas%.o: EXTRA = $(BLAS_CFLAGS)
@@ -110,7 +111,7 @@ $(BUILD)/bench/%: bench/%.c $(LIB)
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
 
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
-$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Isrc/kernel/avx2 -Itests/kernel -Wno-unused-function -Wno-psabi
 
 .PHONY: tests
 tests: $(TEST_BIN) $(TOOL_BIN)

@@ -9,11 +9,12 @@
 #include "mutirao/tensor.h"
 
 enum {
-  MT_PANEL_ROWS = 16,   /* output rows that lie across SIMD lanes */
-  MT_CHAIN = 256,       /* elements of K of one chain of fused multiply-adds */
-  MT_KV_BLOCK = 64,     /* tokens of a KV block */
-  MT_KV_TILE = 16,      /* keys across lanes within a block */
-  MT_ATTN_SEGMENT = 512 /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_PANEL_ROWS = 16,    /* output rows that lie across SIMD lanes */
+  MT_CHAIN = 256,        /* elements of K of one chain of fused multiply-adds */
+  MT_KV_BLOCK = 64,      /* tokens of a KV block */
+  MT_KV_TILE = 16,       /* keys across lanes within a block */
+  MT_ATTN_SEGMENT = 512, /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_ATTEND_QUERIES = 12 /* that attend_many takes together */
 };
 
 /* ---- weights ----------------------------------------------------------------------------- */
@@ -80,15 +81,17 @@ void mt_dequantize(mt_dtype type, const void *src, size_t n, float *out);
  * integers with a scale per block. Recipe: a = max |x| over the block; d = fl(a / 32639); q =
  * rint(fl(x × fl(32639 / a))); the scale is d. Where a < 2^-100, d and q are 0; where the block
  * holds a NaN or an infinity, d is NaN and q are 0, so that every product with it is NaN. hi =
- * (q + 128) >> 8. Grows as needed and is reused; zero-initialize, mt_act_free. */
+ * (q + 128) >> 8. With `int8` the same with 127 for 32639, and hi = q. Grows as needed and is
+ * reused; zero-initialize, set int8 before mt_act_reserve and leave it, mt_act_free. */
 typedef struct mt_act {
+  bool int8; /* quantized types: q are 8-bit integers; there is no lo */
   size_t n_rows;
   const float *x; /* f32 types: the caller's rows, not copied */
   size_t ld_x;
   size_t n_blocks, q_stride; /* quantized types */
   int16_t
       *q; /* [n_rows][q_stride] blocks one after the other, each padded with zeros to block_slots */
-  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo */
+  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo; with int8 q = hi, and lo is NULL */
   float *scale;       /* [n_rows][n_blocks] */
   int32_t *sum;       /* [n_rows][n_blocks] sums of q */
   size_t block_slots; /* 32, or 16 for Q2_K, Q3_K, Q6_K */
@@ -97,8 +100,8 @@ typedef struct mt_act {
 } mt_act;
 /* True if activations prepared for a serve b as well (same blocks, both quantized or both not). */
 bool mt_matrix_same_blocks(const mt_matrix *a, const mt_matrix *b);
-/* Makes room for n_rows rows for m's layout. MT_ENOMEM. Then mt_kernels.quantize fills rows,
- * from any thread. */
+/* Makes room for n_rows rows for m's layout; a->int8 stays. MT_ENOMEM. Then mt_kernels.quantize
+ * fills rows, from any thread. */
 int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, size_t n_rows,
                    mt_err *e);
 void mt_act_free(mt_act *a);
@@ -119,6 +122,11 @@ typedef struct mt_attn_part {
   float max, sum;
   float *acc; /* [head_dim] */
 } mt_attn_part;
+
+/* For attend_many: a row of scores and a copy of each query. */
+static inline size_t mt_attend_scratch_floats(size_t head_dim) {
+  return MT_ATTEND_QUERIES * (MT_ATTN_SEGMENT + head_dim);
+}
 
 /* ---- the table --------------------------------------------------------------------------- */
 
@@ -185,6 +193,12 @@ struct mt_kernels {
   void (*attend)(mt_kv_type type, size_t head_dim, const float *q, float scale,
                  const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                  mt_attn_part *out, float *weight);
+  /* n queries q[t] [head_dim] (at most MT_ATTEND_QUERIES) of one KV head, each against its own keys
+   * [lo[t], hi[t]) of the segment: out[t] becomes what attend makes it. scratch:
+   * mt_attend_scratch_floats(head_dim). */
+  void (*attend_many)(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                      float scale, const void *const *k_block, const void *const *v_block,
+                      const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
   /* total ← total ⊕ part (the later segment): m = max (total's where part's is not greater); a =
    * exp(fl(total.max − m)), b likewise for part; sum = fma(part.sum, b, fl(total.sum × a));
    * acc_d likewise. */
@@ -203,6 +217,16 @@ const char *const *mt_kernels_names(void);
 /* A hash over every kernel of the table on fixed inputs: equal on all ranks, or they must not
  * work together. */
 uint64_t mt_kernels_self_test(const mt_kernels *kn);
+
+/* What this CPU gives at most with the instructions that a table uses; for `bench`, which times
+ * them. run_fma and run_dot repeat f32 multiply-adds, and integer dot products of bytes as the
+ * quantized kernels do them, on registers alone, and return how many multiplications and additions
+ * that was. run_read reads `bytes` bytes (up to a rest below 256 × streams) as `streams` runs side
+ * by side. */
+uint64_t mt_kernels_run_fma(const mt_kernels *kn, uint64_t rounds);
+uint64_t mt_kernels_run_dot(const mt_kernels *kn, uint64_t rounds);
+void mt_kernels_run_read(const mt_kernels *kn, const void *p, size_t bytes, size_t streams);
+
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
 void mt_kernels_set_fp_control(void);
 

@@ -9,8 +9,6 @@
 #include "mutirao/wire.h"
 #include "progress.h"
 
-enum { DEFAULT_CHUNK = 128 };
-
 static int open_team(mt_session *s, mt_err *e) {
   int rc = mt_cpu_open(&s->cpu, NULL, e);
   if (rc) return rc;
@@ -134,13 +132,18 @@ mt_kv_type mt_session_kv_type(const mt_opt *o) {
   return !strcmp(kv, "f32") ? MT_KV_F32 : !strcmp(kv, "q8") ? MT_KV_Q8 : MT_KV_F16;
 }
 
+bool mt_session_int8(const mt_opt *o) {
+  return !strcmp(mt_opt_string(o, "activations"), "int8");
+}
+
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_comm_agree(s->comm, rc, e);
   if (rc) return rc;
   size_t chunk = mt_opt_is_set(s->opt, "chunk") ? (size_t)mt_opt_int(s->opt, "chunk") : room.chunk;
-  if (!chunk) chunk = DEFAULT_CHUNK;
+  if (!chunk) chunk = MT_SESSION_CHUNK;
   mt_model_options opt = {.kernels = s->kn,
                           .kv_type = mt_session_kv_type(s->opt),
+                          .int8_activations = mt_session_int8(s->opt),
                           .kv_tokens = room.tokens,
                           .max_seqs = room.seqs,
                           .max_rows = chunk > room.seqs ? chunk : room.seqs,
@@ -161,8 +164,9 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_model_load(&s->model, s->comm, s->team, s->path, &opt, e);
   mt_progress_end(&progress);
   if (rc) return rc;
-  mt_log(MT_LOG_INFO, "loaded in %.2f s, %.1f MiB read here", (double)(mt_clock_ns() - t) * 1e-9,
-         (double)mt_model_file_bytes_read(s->model) / 1048576.0);
+  mt_log(MT_LOG_INFO, "loaded in %.2f s, %.1f MiB read here, activations %s",
+         (double)(mt_clock_ns() - t) * 1e-9, (double)mt_model_file_bytes_read(s->model) / 1048576.0,
+         mt_model_activations(mt_model_get_weights(s->model), opt.int8_activations));
   return mt_comm_agree(s->comm, mt_engine_new(&s->engine, s->model, chunk, e), e);
 }
 

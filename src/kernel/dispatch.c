@@ -25,6 +25,10 @@ static bool has_f16c(void) {
 static bool has_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
+static bool has_avxvnni(void) {
+  unsigned a, b, c, d;
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVXVNNI);
+}
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -38,6 +42,7 @@ static bool has_avx512vnni(void) {
 static const candidate CANDIDATES[] = {
 #if defined(__x86_64__)
     {&mt_kernels_avx512vnni, has_avx512vnni},
+    {&mt_kernels_avxvnni, has_avxvnni},
     {&mt_kernels_avx512, has_avx512},
     {&mt_kernels_avx2, has_avx2},
 #endif

@@ -25,29 +25,35 @@ static void add_hash(state *s, const void *p, size_t n) {
   s->hash = mt_hash64(s->hash, p, n);
 }
 
-/* Any bytes are a valid block, except that the f16 fields must be ordinary numbers. */
+/* The f16 at p becomes an ordinary number: exponent 8 … 11 of 31. */
+static void tame_f16(uint8_t *p) {
+  p[1] = (uint8_t)((p[1] & 0x8f) | 0x20);
+}
+
+/* Any bytes are a valid block, except that scales must be ordinary numbers. */
 static void random_weights(state *s, mt_dtype type, uint8_t *w, size_t bytes) {
   if (type == MT_F32) {
     random_row(s, (float *)(void *)w, bytes / 4);
     return;
   }
   for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)(mt_uniform(SEED, 0, s->position++, 0) * 256);
+  const mt_qinfo *qi = mt_qinfo_get(type);
   size_t step = mt_dtype_get(type)->block_bytes;
   for (size_t at = 0; at < bytes; at += step)
-    for (size_t f = 0; f < step; f += 2) {
-      uint8_t *high = w + at + f + 1;
-      bool scale =
-          type == MT_F16 || type == MT_BF16 || (type >= MT_Q2_K ? f < 4 || f + 4 >= step : f < 4);
-      if (scale) *high = (uint8_t)((*high & 0x8f) | 0x20); /* exponent 8 … 11 of 31 */
+    if (qi && qi->scale == MT_SCALE_E8M0) {
+      w[at + qi->d_at] = (uint8_t)(118 + (w[at + qi->d_at] & 7));
+    } else {
+      tame_f16(w + at + (qi ? qi->d_at : 0));
+      if (qi) tame_f16(w + at + qi->m_at);
     }
 }
 
-static void test_gemm(state *s, mt_dtype type, const float *x) {
+static void test_gemm(state *s, mt_dtype type, bool int8, const float *x) {
   static const uint32_t unit[] = {0, 272, 290, COLS - 32};
   const mt_dtype_info *t = mt_dtype_get(type);
   size_t file_cols = 768, row_bytes = mt_dtype_row_bytes(type, file_cols), cols = COLS - 32;
   mt_matrix m = {0};
-  mt_act a = {0};
+  mt_act a = {.int8 = int8};
   float out[N_TOKENS * ROWS] = {0};
   int64_t acc[N_TOKENS * ROWS] = {0};
   int exp[N_TOKENS] = {-30, -31, -32, -20, -40};
@@ -123,8 +129,11 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
   static const mt_kv_type KV[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
   float x[N_TOKENS * COLS];
   random_row(&s, x, N_TOKENS * COLS);
-  for (int type = 0; type < MT_DTYPE_COUNT; type++)
-    if (mt_dtype_get((mt_dtype)type)->weight) test_gemm(&s, (mt_dtype)type, x);
+  for (int type = 0; type < MT_DTYPE_COUNT; type++) {
+    const mt_dtype_info *t = mt_dtype_get((mt_dtype)type);
+    if (t->weight) test_gemm(&s, (mt_dtype)type, false, x);
+    if (t->weight && t->quantized) test_gemm(&s, (mt_dtype)type, true, x);
+  }
   test_rows(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
   return s.hash;

@@ -181,6 +181,7 @@ static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
   mt_team_run(m->team, gemm_thread, &gj);
   mt_team_run(m->team, mt_forward_heads, s);
   mt_team_run(m->team, mt_forward_attend, s);
+  if (b->probe) mt_team_run(m->team, mt_forward_probe, s);
   mt_team_run(m->team, quantize_attention, s);
   return reduce_units(s, &y->o, &b->att_act, "attention output", e);
 }

@@ -60,12 +60,14 @@ static int check_same_file(mt_model *m, mt_err *e) {
 /* The sizes that every rank must share come from rank 0; kernels and the memory limit stay each
  * rank's own. */
 static int share_options(mt_model *m, mt_err *e) {
-  uint64_t v[4] = {m->opt.kv_type, m->opt.kv_tokens, m->opt.max_seqs, m->opt.max_rows};
+  uint64_t v[5] = {m->opt.kv_type, m->opt.kv_tokens, m->opt.max_seqs, m->opt.max_rows,
+                   m->opt.int8_activations};
   int rc = mt_comm_bcast(m->comm, v, sizeof v, 0, e);
   m->opt.kv_type = (mt_kv_type)v[0];
   m->opt.kv_tokens = v[1];
   m->opt.max_seqs = v[2];
   m->opt.max_rows = v[3];
+  m->opt.int8_activations = v[4];
   return rc;
 }
 
@@ -182,6 +184,9 @@ const mt_model_config *mt_model_get_config(const mt_model *m) {
 }
 const mt_model_options *mt_model_get_options(const mt_model *m) {
   return &m->opt;
+}
+const mt_weights *mt_model_get_weights(const mt_model *m) {
+  return m->weights;
 }
 mt_comm *mt_model_get_comm(const mt_model *m) {
   return m->comm;

@@ -38,8 +38,12 @@ const mt_opt_command_row mt_opt_commands[MT_CMD_COUNT] = {
     [MT_CMD_INSPECT] = {"inspect", false,
                         "what a model is, how it is cut over N ranks, memory per rank", NULL,
                         "  mutirao inspect -m model.gguf -n 8 --ctx 32768\n"},
-    [MT_CMD_BENCH] = {"bench", true, "prefill and decode throughput here", NULL,
-                      "  mutirao bench -n 2 -t 4 --prompt 256 --generate 64 --repeat 5 --json\n"},
+    [MT_CMD_BENCH] = {"bench", true, "prefill and decode throughput here",
+                      "Memory's rate and the peak of the arithmetic are measured in the same run, "
+                      "and what part of\nthem the model reaches is printed beside.",
+                      "  mutirao bench -n 2 -t 4 --prompt 256 --generate 64 --repeat 5 --json\n"
+                      "  mutirao bench --batch 1,2,4,8 --prompt 128 --generate 32\n"
+                      "  mutirao bench --shapes 500:1,1000:1,1:50,1:100\n"},
     [MT_CMD_TRACE] = {"trace", true, "one token's journey through the six stages",
                       "Shows times, bytes moved and candidates for each stage of each step.",
                       "  mutirao trace -n 2 -p \"O céu é\" --tokens 3 --top 5\n"},
@@ -130,6 +134,14 @@ static const mt_opt_row rows[] = {
      "tokens to generate"},
     {"repeat", 0, MT_OPT_INT, MT_GROUP_MEASURE, C(BENCH), "R", "3", 1, 10000, false, NULL,
      "runs; the median is reported, the samples beside it"},
+    {"batch", 0, MT_OPT_IDS, MT_GROUP_MEASURE, C(BENCH), "LIST", NULL, 0, BIG, false, NULL,
+     "so many sequences at once, as in 1,2,4: what doubling the batch buys and costs"},
+    {"shapes", 0, MT_OPT_STRING, MT_GROUP_MEASURE, C(BENCH), "LIST", NULL, 0, 0, false, NULL,
+     "requests of IN:OUT tokens, as in 5000:1,1:500: where their time goes"},
+    {"temperature", 0, MT_OPT_DOUBLE, MT_GROUP_MEASURE, C(BENCH), "T", "0", 0, 100, false, NULL,
+     "tokens are sampled at this temperature; 0 is greedy"},
+    {"top-p", 0, MT_OPT_DOUBLE, MT_GROUP_MEASURE, C(BENCH), "P", "1", 0, 1, true, NULL,
+     "and from the smallest set of probability P"},
     {"collectives", 0, MT_OPT_FLAG, MT_GROUP_MEASURE, C(BENCH), NULL, NULL, 0, 0, false, NULL,
      "measure the exchange between ranks alone, by size"},
     {"tokens", 0, MT_OPT_INT, MT_GROUP_MEASURE, C(TRACE), "K", "1", 1, 100000, false, NULL,
@@ -147,6 +159,10 @@ static const mt_opt_row rows[] = {
      "tokens that the KV cache holds (default: the model's context, or what memory allows)"},
     {"kv-type", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED | C(INSPECT), "TYPE", "f16", 0, 0, false,
      "f16|f32|q8", "element type of the KV cache"},
+    {"activations", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED | C(INSPECT), "TYPE", "int16", 0, 0,
+     false, "int16|int8",
+     "what quantized weights are multiplied with; int8 halves the integer work and costs accuracy; "
+     "f32, f16 and bf16 weights do not see it"},
     {"no-kv-cache", 0, MT_OPT_FLAG, MT_GROUP_MODEL, C(GENERATE), NULL, NULL, 0, 0, false, NULL,
      "compute everything again at each step: the same bytes, more slowly"},
     {"chunk", 0, MT_OPT_INT, MT_GROUP_MODEL, RANKED, "C", NULL, 1, BIG, false, NULL,
@@ -159,7 +175,7 @@ static const mt_opt_row rows[] = {
      "exact|openblas",
      "openblas: its results may differ in the last bits between runs on different ranks"},
     {"isa", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED, "NAME", "auto", 0, 0, false,
-     "auto|ref|avx2|avx512|avx512vnni|neon",
+     "auto|ref|avx2|avxvnni|avx512|avx512vnni|neon",
      "instruction set of the kernels; the result is the same for each"},
 
     {"ranks", 'n', MT_OPT_INT, MT_GROUP_RANKS, RANKED | C(INSPECT), "N", NULL, 1, 65536, false,
@@ -206,6 +222,9 @@ const mt_opt_rule mt_opt_rules[] = {
     {C(TOKENIZE), MT_RULE_AT_MOST, "chat no-parse-special"},
     {C(TOKENIZE), MT_RULE_NEEDS, "json stats explain"},
     {C(TRACE), MT_RULE_AT_MOST, "temperature temperatures"},
+    {C(BENCH), MT_RULE_AT_MOST, "batch shapes collectives"},
+    {C(BENCH), MT_RULE_AT_MOST, "shapes prompt"},
+    {C(BENCH), MT_RULE_AT_MOST, "shapes generate"},
     {ALL, MT_RULE_AT_MOST, "quiet verbose"},
 };
 const size_t mt_opt_n_rules = sizeof mt_opt_rules / sizeof mt_opt_rules[0];

@@ -103,6 +103,23 @@ check "f16 is the default" cmp "$T/kv-f16" "$T/l1"
 check "f32 is not f16" not cmp -s "$T/kv-f32" "$T/kv-f16"
 check "q8 is not f16" not cmp -s "$T/kv-q8" "$T/kv-f16"
 
+# ---- activations: likewise, and only quantized weights see them ---------------------------------------------------------
+r logits -m "$TEXT" --ids 5,6,7,8,9 --activations int8 --out "$T/int8"
+check "--activations int8" ok
+check "int8 is not int16" not cmp -s "$T/int8" "$T/q-ref"
+r logits -m "$TEXT" --ids 5,6,7,8,9 --activations int16 --out "$T/l"
+check "int16 is the default" cmp "$T/l" "$T/q-ref"
+for n in 2 3; do
+  m logits -m "$TEXT" -n $n -t 2 --chunk 2 --ids 5,6,7,8,9 --activations int8 --out "$T/l"
+  check "int8, $n ranks of 2 threads" cmp "$T/l" "$T/int8"
+done
+printf 'activations: int8\n' >"$T/config.yaml"
+m logits -m "$TEXT" --config "$T/config.yaml" -n 1 --ids 5,6,7,8,9 --out "$T/l"
+check "int8 by configuration" cmp "$T/l" "$T/int8"
+r logits -m "$LLAMA" --ids $ids --activations int8 -v --out "$T/l"
+check "f32 weights do not see int8" cmp "$T/l" "$T/l1"
+check "-v says so" says "activations f32"
+
 # ---- OpenBLAS ---------------------------------------------------------------------------------------------------------
 # Near, not equal: greedy ids and log-probabilities agree.
 r score -m "$LLAMA" --ids $ids --per-token --json

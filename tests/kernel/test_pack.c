@@ -47,7 +47,7 @@ static void test_golden(void) {
     CU_ASSERT(mt_json_len(blocks) >= 3);
     for (size_t i = 0; i < mt_json_len(blocks); i++) check_block(type, mt_json_at(blocks, i));
   }
-  CU_ASSERT_EQUAL(n_types, 10);
+  CU_ASSERT_EQUAL(n_types, 13);
   mt_json_free(root);
 }
 

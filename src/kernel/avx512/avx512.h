@@ -19,4 +19,8 @@ void mt_attend_avx512(mt_kv_type type, size_t head_dim, const float *q, float sc
                       const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                       mt_attn_part *out, float *weight);
 
+void mt_attend_many_avx512(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                           float scale, const void *const *k_block, const void *const *v_block,
+                           const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+
 #endif

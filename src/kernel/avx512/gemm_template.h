@@ -1,29 +1,45 @@
 /* AVX-512 matrix products, included once for each way of the integer dot product (MT_VNNI,
- * MT_SUFFIX). A tile is one panel (16 rows of the weight, one vector) by up to TILE input rows,
- * which share the loaded and unpacked weights. */
+ * MT_SUFFIX). A tile is two panels (32 rows of the weight, two vectors) by up to PLAIN_ROWS or
+ * QUANT_ROWS input rows. Quantized weights are unpacked once a chain into the first cache and serve
+ * all tiles of up to WALK_ROWS input rows; one or two rows (decode) read them where they lie. */
 #include "avx512.h"
 
 #define PASTE2(a, b) a##_##b
 #define PASTE(a, b)  PASTE2(a, b)
 #define NAME(a)      PASTE(a, MT_SUFFIX)
 
-enum { TILE = 8, LANES = 16 };
+enum {
+  LANES = 16,
+  PLAIN_ROWS = 12,
+  QUANT_ROWS = 6,
+  DIRECT_ROWS = 2,
+  MAX_BLOCKS_32 = 10, /* of a chain: MT_CHAIN elements and one cut block at each end */
+  MAX_BLOCKS_16 = 18
+};
 
-/* What a tile works on. */
-typedef struct job {
-  const mt_matrix *m;
-  size_t panel;
-  const uint8_t *data; /* of the panel */
-  const mt_act *a;
-  size_t row; /* first input row */
-  const int *exp;
-  int64_t *acc; /* NULL: out */
-  float *out;
-  size_t ld;
-} job;
+/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
+static int add_units(const float *p, size_t rows, double factor, int64_t *acc) {
+  const __m512d f = _mm512_set1_pd(factor), magic = _mm512_set1_pd(MT_RINT_MAGIC);
+  const __m512d limit = _mm512_set1_pd(MT_UNIT_LIMIT);
+  const __m512i bits = _mm512_set1_epi64(MT_RINT_MAGIC_BITS);
+  if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
+  __m512i v[2];
+  unsigned fits = 255;
+  for (int i = 0; i < 2; i++) {
+    __m512d y = _mm512_mul_pd(_mm512_cvtps_pd(_mm256_loadu_ps(p + 8 * i)), f);
+    fits &= _mm512_cmp_pd_mask(_mm512_abs_pd(y), limit, _CMP_LT_OQ);
+    v[i] = _mm512_sub_epi64(_mm512_castpd_si512(_mm512_add_pd(y, magic)), bits);
+  }
+  if (fits != 255) return mt_add_units(p, rows, factor, acc);
+  for (int i = 0; i < 2; i++) {
+    int64_t *to = acc + 8 * i;
+    _mm512_storeu_si512((void *)to, _mm512_add_epi64(_mm512_loadu_si512((const void *)to), v[i]));
+  }
+  return 0;
+}
 
-/* One chain, borders [i0, i1) in K or blocks, of n input rows; n is a constant after inlining. */
-typedef void chain_fn(const job *j, size_t i0, size_t i1, size_t n, __m512 acc[TILE]);
+#define WALK_PANELS 2
+#include "../walk.h"
 
 MT_INLINE __m512i load_64(const uint8_t *p) {
   return _mm512_loadu_si512((const void *)p);
@@ -35,6 +51,16 @@ MT_INLINE __m128i load_16(const uint8_t *p) {
   return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
+MT_INLINE void add_to_sum(float *sum, const __m512 v[2]) {
+  _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), v[0]));
+  _mm512_store_ps(sum + LANES, _mm512_add_ps(_mm512_load_ps(sum + LANES), v[1]));
+}
+
+/* ---- rows of input ----------------------------------------------------------------------- */
+
+/* Row t of a tile, base[t / 3] + (t % 3) × stride: one addressing mode each, few registers. */
+#define TILE_BASES(rows) (((rows) + 2) / 3)
+
 /* ---- plain types ------------------------------------------------------------------------- */
 
 MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
@@ -44,21 +70,67 @@ MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-MT_INLINE void chain_plain(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
-                           __m512 acc[TILE]) {
-  const float *x = j->a->x + j->row * j->a->ld_x;
-  size_t ld = j->a->ld_x;
-  for (size_t k = i0; k < i1; k++) {
-    __m512 w = load_plain(type, j->data, k * LANES);
-    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
-        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
+/* One row, one panel: an ascending stream, which is what memory gives fastest. */
+MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t t) {
+  const float *x = j->a->x + (j->row + t) * j->a->ld_x;
+  const uint8_t *d = j->data[0];
+  __m512 sum = _mm512_load_ps(j->sum[t]);
+  for (size_t c = c0; c < c1; c++) {
+    __m512 a = _mm512_setzero_ps();
+    for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
+      if (wants_prefetch(type)) prefetch_ahead(d + k * LANES * 2, LANES * 2);
+      a = _mm512_fmadd_ps(load_plain(type, d, k * LANES), _mm512_set1_ps(x[k]), a);
+    }
+    sum = _mm512_add_ps(sum, a);
   }
+  _mm512_store_ps(j->sum[t], sum);
+}
+
+/* n rows from row t0 of the walk on; n is a constant after inlining. */
+MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
+  __m512 acc[PLAIN_ROWS][2];
+  const float *base[TILE_BASES(PLAIN_ROWS)];
+  const size_t ld = j->a->ld_x;
+  const uint8_t *d0 = j->data[0], *d1 = j->data[1];
+  MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
+      j->a->x + (j->row + t0 + 3 * i) * ld;
+  MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm512_setzero_ps();
+  for (size_t k = k0; k < k1; k++) {
+    __m512 w0 = load_plain(type, d0, k * LANES), w1 = load_plain(type, d1, k * LANES);
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      __m512 x = _mm512_set1_ps(base[t / 3][t % 3 * ld + k]);
+      acc[t][0] = _mm512_fmadd_ps(w0, x, acc[t][0]);
+      acc[t][1] = _mm512_fmadd_ps(w1, x, acc[t][1]);
+    }
+  }
+  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
 }
 
 /* ---- quantized types --------------------------------------------------------------------- */
 
+MT_INLINE bool has_min(mt_dtype type) {
+  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
+         type == MT_Q5_K;
+}
+
+MT_INLINE bool by_super(mt_dtype type) {
+  return (type >= MT_Q2_K && type <= MT_Q6_K) || type == MT_IQ4_XS;
+}
+MT_INLINE bool signed_scales(mt_dtype type) {
+  return type == MT_Q3_K || type == MT_Q6_K || type == MT_IQ4_XS;
+}
+
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
+}
+
+/* 2^(e − 128): (e − 1) << 23 from e = 2 on, below it the subnormals 2^21 and 2^22. */
+MT_INLINE __m512 load_e8m0(const uint8_t *p) {
+  __m512i e = _mm512_and_si512(_mm512_cvtepi8_epi32(load_16(p)), _mm512_set1_epi32(255));
+  __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  __m512i low = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
+  low = _mm512_min_epi32(low, _mm512_set1_epi32(0x00400000));
+  return _mm512_castsi512_ps(_mm512_max_epi32(normal, low));
 }
 
 /* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
@@ -66,14 +138,18 @@ MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
 MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, __m512 *dw,
                            __m512 *mw) {
   *mw = _mm512_setzero_ps();
-  if (type < MT_Q2_K) {
+  if (type == MT_MXFP4) {
+    *dw = load_e8m0(scales);
+    return;
+  }
+  if (!by_super(type)) {
     *dw = _mm512_cvtph_ps(load_32(scales));
-    if (type == MT_Q4_1 || type == MT_Q5_1) *mw = _mm512_cvtph_ps(load_32(scales + 32));
+    if (has_min(type)) *mw = _mm512_cvtph_ps(load_32(scales + 32));
     return;
   }
   __m128i sc = load_16(scales), mn = sc;
   __m512 d = _mm512_cvtph_ps(load_32(super));
-  if (type == MT_Q3_K || type == MT_Q6_K) {
+  if (signed_scales(type)) {
     *dw = scaled_i8(d, sc);
     return;
   }
@@ -102,6 +178,32 @@ MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
 }
 
+/* What to take off a code: 2^code_bias_bits, or nothing. */
+MT_INLINE unsigned code_bias_bits(mt_dtype type) {
+  switch (type) {
+    case MT_Q8_0:
+    case MT_IQ4_NL:
+    case MT_IQ4_XS: return 7;
+    case MT_Q6_K: return 5;
+    case MT_Q5_0:
+    case MT_MXFP4: return 4;
+    case MT_Q4_0: return 3;
+    case MT_Q3_K: return 2;
+    default: return 0;
+  }
+}
+
+MT_INLINE const int8_t *values_of(mt_dtype type) {
+  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
+}
+
+/* The values of 4-bit codes, raised by their bias. */
+MT_INLINE __m512i values_table(mt_dtype type) {
+  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)values_of(type));
+  const __m128i bias = _mm_set1_epi8((char)(1 << code_bias_bits(type)));
+  return _mm512_broadcast_i32x4(_mm_add_epi8(value, bias));
+}
+
 /* The 64 codes of group g; signed bytes come with their sign bit flipped. */
 MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
   int s = (int)g;
@@ -119,6 +221,11 @@ MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
     case MT_Q5_K:
       return _mm512_or_si512(field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15),
                              _mm512_slli_epi16(field(load_64(rec + 256), s, 1), 4));
+    case MT_IQ4_NL:
+    case MT_IQ4_XS:
+    case MT_MXFP4:
+      return _mm512_shuffle_epi8(values_table(type),
+                                 field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15));
     default: return field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15);
   }
 }
@@ -136,12 +243,14 @@ MT_INLINE bool slots_16(mt_dtype type) {
 
 #if MT_VNNI
 
+enum { CODES_SIGNED = false };
+
 /* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
  * exactly. */
-MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                         __m512i dot[TILE]) {
+MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                          size_t n, __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  __m512i hi[TILE], lo[TILE];
+  __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i = 0; i < groups; i++) {
     size_t g = i % 2 * (groups / 2) + i / 2; /* groups that share bytes follow one another */
@@ -149,37 +258,65 @@ MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = at + t * a->q_stride + 4 * g;
       hi[t] = _mm512_dpbusd_epi32(hi[t], w, broadcast_4(a->hi + q));
-      lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
+      if (!int8) lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
-}
-
-/* What to take off a code. */
-MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q8_0   ? 128
-         : type == MT_Q4_0 ? 8
-         : type == MT_Q5_0 ? 16
-         : type == MT_Q3_K ? 4
-         : type == MT_Q6_K ? 32
-                           : 0;
+      int8 ? hi[t] : _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
 }
 
 #else
 
+enum { CODES_SIGNED = true }; /* once unpacked */
+
+/* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3.
+ */
+MT_INLINE void load_pairs(mt_dtype type, const uint8_t *rec, size_t g, __m512i pair[2]) {
+  const __m512i first = _mm512_broadcast_i32x4(
+      _mm_set_epi8(-1, 13, -1, 12, -1, 9, -1, 8, -1, 5, -1, 4, -1, 1, -1, 0));
+  const __m512i second = _mm512_broadcast_i32x4(
+      _mm_set_epi8(-1, 15, -1, 14, -1, 11, -1, 10, -1, 7, -1, 6, -1, 3, -1, 2));
+  const unsigned bits = code_bias_bits(type);
+  const __m512i bias = _mm512_set1_epi16((short)(bits ? 1 << bits : 0));
+  __m512i c = load_codes(type, rec, g);
+  pair[0] = _mm512_sub_epi16(_mm512_shuffle_epi8(c, first), bias);
+  pair[1] = _mm512_sub_epi16(_mm512_shuffle_epi8(c, second), bias);
+}
+
+/* Two activations, in every lane. */
+MT_INLINE __m512i broadcast_pair(const int16_t *p) {
+  int32_t v;
+  memcpy(&v, p, 4);
+  return _mm512_set1_epi32(v);
+}
+
+/* Σ w × q in 16 bits: what 8-bit codes need, since the products of both do not fit vpmaddubsw. */
+MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
+                        __m512i dot[DIRECT_ROWS]) {
+  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
+  MT_UNROLL for (size_t g = 0; g < 8; g++) {
+    __m512i pair[2];
+    load_pairs(type, rec, g, pair);
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      const int16_t *q = a->q + at + t * a->q_stride + 4 * g;
+      dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(pair[0], broadcast_pair(q)));
+      dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(pair[1], broadcast_pair(q + 2)));
+    }
+  }
+}
+
 /* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each
  * adding at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 ×
  * 3840, 4 × 7936 and 2 × 16128 are below 32768. */
-MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                         __m512i dot[TILE]) {
+MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                         size_t n, __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K;
+  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
-  const __m512i one = _mm512_set1_epi16(1), byte = _mm512_set1_epi16(256);
+  const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(int8 ? 1 : 256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
-    __m512i hi[TILE], lo[TILE];
+    __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
     MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
     MT_UNROLL for (size_t i = i0; i < i0 + step; i++) {
       size_t g = i % 2 * (groups / 2) + i / 2; /* groups that share bytes follow one another */
@@ -187,214 +324,337 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = at + t * a->q_stride + 4 * g;
         hi[t] = _mm512_add_epi16(hi[t], _mm512_maddubs_epi16(w, broadcast_4(a->hi + q)));
-        lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
+        if (!int8) lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
       }
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
-      dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(hi[t], byte));
-      dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(lo[t], one));
+      dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(hi[t], high));
+      if (!int8) dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(lo[t], one));
     }
   }
 }
 
-/* Σ w × q for signed bytes, widened: all 8 bits of both do not fit vpmaddubsw. */
-MT_INLINE void dot_q8_0(const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                        __m512i dot[TILE]) {
-  const __m512i even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
-  const __m512i odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
-  __m512i lower[TILE], upper[TILE]; /* rows 0–7 and 8–15, two lanes each */
-  MT_UNROLL for (size_t t = 0; t < n; t++) lower[t] = upper[t] = _mm512_setzero_si512();
-  MT_UNROLL for (size_t g = 0; g < 8; g++) {
-    __m512i w0 = _mm512_cvtepi8_epi16(load_32(rec + 64 * g));
-    __m512i w1 = _mm512_cvtepi8_epi16(load_32(rec + 64 * g + 32));
-    MT_UNROLL for (size_t t = 0; t < n; t++) {
-      int64_t v;
-      memcpy(&v, a->q + at + t * a->q_stride + 4 * g, 8);
-      __m512i q = _mm512_set1_epi64(v);
-      lower[t] = _mm512_add_epi32(lower[t], _mm512_madd_epi16(w0, q));
-      upper[t] = _mm512_add_epi32(upper[t], _mm512_madd_epi16(w1, q));
-    }
-  }
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      _mm512_add_epi32(_mm512_permutex2var_epi32(lower[t], even, upper[t]),
-                       _mm512_permutex2var_epi32(lower[t], odd, upper[t]));
+/* With wide codes the bias is off already. */
+MT_INLINE bool wide_codes(mt_dtype type) {
+  return code_bias_bits(type) == 7;
 }
 
-MT_INLINE void dot_block(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                         __m512i dot[TILE]) {
-  if (type == MT_Q8_0)
-    dot_q8_0(rec, a, at, n, dot);
+MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                          size_t n, __m512i dot[DIRECT_ROWS]) {
+  if (wide_codes(type))
+    dot_wide(type, rec, a, at, n, dot);
   else
-    dot_codes(type, rec, a, at, n, dot);
-}
-
-/* What to take off a code. */
-MT_INLINE int bias_of(mt_dtype type) {
-  return type == MT_Q4_0   ? 8
-         : type == MT_Q5_0 ? 16
-         : type == MT_Q3_K ? 4
-         : type == MT_Q6_K ? 32
-                           : 0;
+    dot_codes(type, rec, a, at, int8, n, dot);
 }
 
 #endif
 
-MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
-         type == MT_Q5_K;
+/* What to take off Σ code × q as dot_packed gives it. */
+MT_INLINE unsigned packed_bias_bits(mt_dtype type) {
+#if !MT_VNNI
+  if (wide_codes(type)) return 0;
+#endif
+  return code_bias_bits(type);
 }
 
-MT_INLINE void chain_quantized(mt_dtype type, const job *j, size_t i0, size_t i1, size_t n,
-                               __m512 acc[TILE]) {
-  const mt_act *a = j->a;
-  const mt_qinfo *qi = mt_qinfo_get(type);
+/* acc = fma(d_w × d_a, f, acc), and the minimum's share; kinds with a minimum have no bias. */
+MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
+  return _mm512_fmadd_ps(_mm512_mul_ps(dw, da), _mm512_cvtepi32_ps(dot), acc);
+}
+
+/* ---- one or two rows: weights read where they lie ---------------------------------------- */
+
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b,
+                            const uint8_t *rec, const uint8_t *super, size_t planes, bool int8,
+                            size_t n, __m512 acc[DIRECT_ROWS]) {
   const size_t slots = slots_16(type) ? 16 : 32;
-  const uint8_t *records = j->data + mt_panel_supers_bytes(j->m, qi);
+  __m512i dot[DIRECT_ROWS];
+  __m512 dw, mw;
+  dot_packed(type, rec, a, row * a->q_stride + b * slots, int8, n, dot);
+  /* Bytes are touched in ascending order, or the hardware does not see the stream. */
+  __asm__ volatile("" ::: "memory");
+  load_scales(type, rec + planes, super, &dw, &mw);
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    size_t s = (row + t) * a->n_blocks + b;
+    __m512 da = _mm512_set1_ps(a->scale[s]);
+    __m512i sum = _mm512_set1_epi32(a->sum[s]);
+    if (packed_bias_bits(type))
+      dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
+    acc[t] = add_block(acc[t], dw, da, dot[t]);
+    if (has_min(type))
+      acc[t] = _mm512_fmadd_ps(mw, _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum)), acc[t]);
+  }
+}
+
+MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool int8, size_t n) {
+  const mt_qinfo *qi = mt_qinfo_get(type);
   const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
   const size_t super_bytes = qi->super_bytes;
-  for (size_t b = i0; b < i1; b++) {
-    const uint8_t *rec = records + b * record;
-    __m512i dot[TILE];
-    __m512 dw, mw;
-    size_t at = j->row * a->q_stride + b * slots, s = j->row * a->n_blocks + b;
-    load_scales(type, rec + planes, j->data + j->m->block[b].super * super_bytes, &dw, &mw);
-    dot_block(type, rec, a, at, n, dot);
-    MT_UNROLL for (size_t t = 0; t < n; t++) {
-      float da = a->scale[s + t * a->n_blocks];
-      int32_t sum = a->sum[s + t * a->n_blocks];
-      if (bias_of(type)) dot[t] = _mm512_sub_epi32(dot[t], _mm512_set1_epi32(bias_of(type) * sum));
-      __m512 f = _mm512_cvtepi32_ps(dot[t]);
-      acc[t] = _mm512_fmadd_ps(_mm512_mul_ps(dw, _mm512_set1_ps(da)), f, acc[t]);
-      if (has_min(type)) acc[t] = _mm512_fmadd_ps(mw, _mm512_set1_ps(da * (float)sum), acc[t]);
-    }
-  }
-}
-
-/* ---- template ---------------------------------------------------------------------------- */
-
-MT_INLINE void unit_sums(const job *j, size_t u, size_t n, chain_fn *chain, __m512 sum[TILE]) {
-  for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();
-  for (size_t c = j->m->unit_chain[u]; c < j->m->unit_chain[u + 1]; c++) {
-    __m512 acc[TILE];
+  const mt_act a = *j->a; /* its fields stay in registers */
+  const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
+  for (size_t c = c0; c < c1; c++) {
+    __m512 acc[DIRECT_ROWS];
     MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
-    chain(j, j->m->chain[c], j->m->chain[c + 1], n, acc);
-    MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], acc[t]);
+    for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
+      const uint8_t *rec = records + b * record;
+      size_t super = by_super(type) ? j->m->block[b].super * super_bytes : 0;
+      if (wants_prefetch(type)) prefetch_ahead(rec, record);
+      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, n, acc);
+    }
+    MT_UNROLL for (size_t t = 0; t < n; t++)
+        _mm512_store_ps(j->sum[t], _mm512_add_ps(_mm512_load_ps(j->sum[t]), acc[t]));
   }
 }
 
-/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, double factor, int64_t *acc) {
-  const __m512d f = _mm512_set1_pd(factor), magic = _mm512_set1_pd(MT_RINT_MAGIC);
-  const __m512d limit = _mm512_set1_pd(MT_UNIT_LIMIT);
-  const __m512i bits = _mm512_set1_epi64(MT_RINT_MAGIC_BITS);
-  if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
-  __m512i v[2];
-  unsigned fits = 255;
-  for (int i = 0; i < 2; i++) {
-    __m512d y = _mm512_mul_pd(_mm512_cvtps_pd(_mm256_loadu_ps(p + 8 * i)), f);
-    fits &= _mm512_cmp_pd_mask(_mm512_abs_pd(y), limit, _CMP_LT_OQ);
-    v[i] = _mm512_sub_epi64(_mm512_castpd_si512(_mm512_add_pd(y, magic)), bits);
-  }
-  if (fits != 255) return mt_add_units(p, rows, factor, acc);
-  for (int i = 0; i < 2; i++) {
-    int64_t *to = acc + 8 * i;
-    _mm512_storeu_si512((void *)to, _mm512_add_epi64(_mm512_loadu_si512((const void *)to), v[i]));
-  }
-  return 0;
+/* ---- many rows: weights unpacked --------------------------------------------------------- */
+
+#if MT_VNNI
+typedef uint8_t code_t; /* [block][group][2 panels][16 rows][4] */
+#else
+typedef int16_t code_t; /* [block][pair of k][2 panels][16 rows][2], without the bias */
+#endif
+
+/* A chain of two panels. */
+typedef struct unpacked {
+  _Alignas(64) code_t code[MAX_BLOCKS_32 * 32 * 2 * MT_PANEL_ROWS];
+  _Alignas(64) float dw[MAX_BLOCKS_16][2 * MT_PANEL_ROWS], mw[MAX_BLOCKS_16][2 * MT_PANEL_ROWS];
+} unpacked;
+
+#if MT_VNNI
+
+MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t *code) {
+  const size_t groups = slots_16(type) ? 4 : 8;
+  MT_UNROLL for (size_t g = 0; g < groups; g++)
+      _mm512_store_si512((void *)(code + g * 128 + p * 64), load_codes(type, rec, g));
 }
 
-static void store_rows(const job *j, size_t t, __m512 sum) {
-  float *to = j->out + (j->row + t) * j->ld + j->panel * MT_PANEL_ROWS;
-  size_t rows = mt_panel_rows(j->m, j->panel);
-  _mm512_mask_storeu_ps(to, (__mmask16)((1u << rows) - 1u), sum);
-}
-
-static int add_rows(const job *j, size_t t, __m512 sum) {
-  float v[MT_PANEL_ROWS];
-  _mm512_storeu_ps(v, sum);
-  return add_units(v, mt_panel_rows(j->m, j->panel), mt_unit_factor(j->exp[j->row + t]),
-                   j->acc + (j->row + t) * j->ld + j->panel * MT_PANEL_ROWS);
-}
-
-MT_INLINE int run_tile(const job *j, size_t n, chain_fn *chain) {
-  __m512 total[TILE], sum[TILE];
-  int failed = 0;
-  for (size_t t = 0; t < n; t++) total[t] = _mm512_setzero_ps();
-  for (size_t u = 0; u < j->m->n_units; u++) {
-    unit_sums(j, u, n, chain, sum);
-    for (size_t t = 0; t < n; t++) {
-      if (j->acc) failed += add_rows(j, t, sum[t]);
-      total[t] = _mm512_add_ps(total[t], sum[t]);
+/* dot += codes × one plane of q. */
+MT_INLINE void dot_plane(const code_t *code, size_t groups, const int8_t *const *base,
+                         size_t stride, size_t at, size_t n, __m512i dot[QUANT_ROWS][2]) {
+  MT_UNROLL for (size_t g = 0; g < groups; g++) {
+    __m512i w0 = load_64(code + g * 128), w1 = load_64(code + g * 128 + 64);
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      __m512i x = broadcast_4(base[t / 3] + t % 3 * stride + at + 4 * g);
+      dot[t][0] = _mm512_dpbusd_epi32(dot[t][0], w0, x);
+      dot[t][1] = _mm512_dpbusd_epi32(dot[t][1], w1, x);
     }
   }
-  for (size_t t = 0; !j->acc && t < n; t++) store_rows(j, t, total[t]);
-  return failed;
 }
 
-/* Input rows [j->row, row_end), eight, four, two and one at a time. */
-MT_INLINE int run_rows(job j, size_t row_end, chain_fn *chain) {
-  int failed = 0;
-  for (; j.row + 8 <= row_end; j.row += 8) failed += run_tile(&j, 8, chain);
-  if (j.row + 4 <= row_end) {
-    failed += run_tile(&j, 4, chain);
-    j.row += 4;
+/* Σ code × q of a block: the high plane, times 256, and the low one. */
+MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row, size_t b,
+                            size_t n, __m512i dot[QUANT_ROWS][2]) {
+  const int8_t *base[TILE_BASES(QUANT_ROWS)];
+  const size_t at = b * slots;
+  MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
+      a->hi + (row + 3 * i) * a->q_stride;
+  dot_plane(code, slots / 4, base, a->q_stride, at, n, dot);
+  if (a->int8) return;
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    dot[t][0] = _mm512_slli_epi32(dot[t][0], 8);
+    dot[t][1] = _mm512_slli_epi32(dot[t][1], 8);
   }
-  if (j.row + 2 <= row_end) {
-    failed += run_tile(&j, 2, chain);
-    j.row += 2;
-  }
-  if (j.row < row_end) failed += run_tile(&j, 1, chain);
-  return failed;
+  MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
+      a->lo + (row + 3 * i) * a->q_stride;
+  dot_plane(code, slots / 4, base, a->q_stride, at, n, dot);
 }
 
-#define DEFINE_GEMM(name, type, chain_of)                                                  \
-  MT_INLINE void chain_##name(const job *j, size_t i0, size_t i1, size_t n, __m512 *acc) { \
-    chain_of(type, j, i0, i1, n, acc);                                                     \
-  }                                                                                        \
-  static int NAME(mt_gemm_##name)(const job *j, size_t row_end) {                          \
-    return run_rows(*j, row_end, chain_##name);                                            \
+#else
+
+MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t *code) {
+  const size_t groups = slots_16(type) ? 4 : 8;
+  MT_UNROLL for (size_t g = 0; g < groups; g++) {
+    __m512i pair[2];
+    load_pairs(type, rec, g, pair);
+    _mm512_store_si512((void *)(code + g * 128 + p * 32), pair[0]);
+    _mm512_store_si512((void *)(code + g * 128 + 64 + p * 32), pair[1]);
+  }
+}
+
+/* Σ w × q of a block. */
+MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row, size_t b,
+                            size_t n, __m512i dot[QUANT_ROWS][2]) {
+  const int16_t *base[TILE_BASES(QUANT_ROWS)];
+  MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
+      a->q + (row + 3 * i) * a->q_stride + b * slots;
+  for (size_t i = 0; i < slots / 2; i++) {
+    __m512i w0 = load_64((const uint8_t *)(code + i * 64));
+    __m512i w1 = load_64((const uint8_t *)(code + i * 64 + 32));
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      __m512i x = broadcast_pair(base[t / 3] + t % 3 * a->q_stride + 2 * i);
+      dot[t][0] = _mm512_add_epi32(dot[t][0], _mm512_madd_epi16(w0, x));
+      dot[t][1] = _mm512_add_epi32(dot[t][1], _mm512_madd_epi16(w1, x));
+    }
+  }
+}
+
+#endif
+
+MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpacked *u) {
+  const mt_qinfo *qi = mt_qinfo_get(type);
+  const size_t slots = slots_16(type) ? 16 : 32, supers = mt_panel_supers_bytes(j->m, qi);
+  for (size_t b = b0; b < b1; b++) MT_UNROLL for (size_t p = 0; p < 2; p++) {
+      const uint8_t *rec = j->data[p] + supers + b * qi->record_bytes;
+      const uint8_t *super =
+          j->data[p] + (qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0);
+      __m512 dw, mw;
+      load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, &dw, &mw);
+      _mm512_store_ps(u->dw[b - b0] + p * LANES, dw);
+      if (has_min(type)) _mm512_store_ps(u->mw[b - b0] + p * LANES, mw);
+      unpack_block(type, rec, p, u->code + (b - b0) * slots * 2 * LANES);
+    }
+}
+
+/* A chain of n rows from row t0 of the walk on; slots, min and n are constants after inlining. */
+MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpacked *u, size_t b0,
+                              size_t b1, unsigned bias_bits, size_t t0, size_t n) {
+  const mt_act *a = j->a;
+  const size_t row = j->row + t0;
+  const __m128i bias_shift = _mm_cvtsi32_si128((int)bias_bits);
+  __m512 acc[QUANT_ROWS][2];
+  MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm512_setzero_ps();
+  for (size_t b = b0; b < b1; b++) {
+    const float *dw = u->dw[b - b0], *mw = u->mw[b - b0];
+    __m512i dot[QUANT_ROWS][2];
+    MT_UNROLL for (size_t t = 0; t < n; t++) dot[t][0] = dot[t][1] = _mm512_setzero_si512();
+    dot_unpacked(u->code + (b - b0) * slots * 2 * LANES, slots, a, row, b, n, dot);
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      size_t s = (row + t) * a->n_blocks + b;
+      __m512 da = _mm512_set1_ps(a->scale[s]);
+      __m512i sum = _mm512_set1_epi32(a->sum[s]);
+      if (!min && !CODES_SIGNED) {
+        __m512i bias = _mm512_sll_epi32(sum, bias_shift);
+        dot[t][0] = _mm512_sub_epi32(dot[t][0], bias);
+        dot[t][1] = _mm512_sub_epi32(dot[t][1], bias);
+      }
+      acc[t][0] = add_block(acc[t][0], _mm512_load_ps(dw), da, dot[t][0]);
+      acc[t][1] = add_block(acc[t][1], _mm512_load_ps(dw + LANES), da, dot[t][1]);
+      if (!min) continue;
+      __m512 das = _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum));
+      acc[t][0] = _mm512_fmadd_ps(_mm512_load_ps(mw), das, acc[t][0]);
+      acc[t][1] = _mm512_fmadd_ps(_mm512_load_ps(mw + LANES), das, acc[t][1]);
+    }
+  }
+  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
+}
+
+/* ---- by type ----------------------------------------------------------------------------- */
+
+typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,
+                         size_t t0, size_t n);
+
+#define TILE_CASE(n)                                            \
+  case n:                                                       \
+    tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); \
+    break;
+#define DEFINE_UNPACKED(name, slots_, min_)                                                      \
+  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,   \
+                   size_t t0, size_t n) {                                                        \
+    const size_t slots = slots_;                                                                 \
+    const bool min = min_;                                                                       \
+    switch (n) { TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) } \
+  }
+DEFINE_UNPACKED(tiles_16, 16, false)
+DEFINE_UNPACKED(tiles_16_min, 16, true)
+DEFINE_UNPACKED(tiles_32, 32, false)
+DEFINE_UNPACKED(tiles_32_min, 32, true)
+
+MT_INLINE void direct_rows(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
+  if (j->a->int8)
+    direct(type, j, c0, c1, true, n);
+  else
+    direct(type, j, c0, c1, false, n);
+}
+
+MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  if (j->n == 1 && j->n_panels == 1) {
+    direct_rows(type, j, c0, c1, 1);
+    return;
+  }
+  if (j->n == 2 && j->n_panels == 1) {
+    direct_rows(type, j, c0, c1, 2);
+    return;
+  }
+  unpacked u;
+  unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
+                             : has_min(type) ? tiles_32_min
+                                             : tiles_32;
+  for (size_t c = c0; c < c1; c++) {
+    size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
+    unpack(type, j, b0, b1, &u);
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, QUANT_ROWS);
+      tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
+    }
+  }
+}
+
+#define PLAIN_CASE(n) \
+  case n: tile_plain(type, j, k0, k1, t, n); break;
+
+MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  if (j->n_panels == 1 && j->n <= DIRECT_ROWS) {
+    for (size_t t = 0; t < j->n; t++) direct_plain(type, j, c0, c1, t);
+    return;
+  }
+  for (size_t c = c0; c < c1; c++) {
+    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, PLAIN_ROWS);
+      switch (n) {
+        PLAIN_CASE(1)
+        PLAIN_CASE(2)
+        PLAIN_CASE(3)
+        PLAIN_CASE(4)
+        PLAIN_CASE(5)
+        PLAIN_CASE(6)
+        PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+      }
+    }
+  }
+}
+
+#define DEFINE_CHAINS(name, type, chains_of)                             \
+  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) { \
+    chains_of(type, j, c0, c1);                                          \
   }
 
-DEFINE_GEMM(f32, MT_F32, chain_plain)
-DEFINE_GEMM(f16, MT_F16, chain_plain)
-DEFINE_GEMM(bf16, MT_BF16, chain_plain)
-DEFINE_GEMM(q8_0, MT_Q8_0, chain_quantized)
-DEFINE_GEMM(q4_0, MT_Q4_0, chain_quantized)
-DEFINE_GEMM(q4_1, MT_Q4_1, chain_quantized)
-DEFINE_GEMM(q5_0, MT_Q5_0, chain_quantized)
-DEFINE_GEMM(q5_1, MT_Q5_1, chain_quantized)
-DEFINE_GEMM(q2_k, MT_Q2_K, chain_quantized)
-DEFINE_GEMM(q3_k, MT_Q3_K, chain_quantized)
-DEFINE_GEMM(q4_k, MT_Q4_K, chain_quantized)
-DEFINE_GEMM(q5_k, MT_Q5_K, chain_quantized)
-DEFINE_GEMM(q6_k, MT_Q6_K, chain_quantized)
+DEFINE_CHAINS(f32, MT_F32, chains_plain)
+DEFINE_CHAINS(f16, MT_F16, chains_plain)
+DEFINE_CHAINS(bf16, MT_BF16, chains_plain)
+DEFINE_CHAINS(q8_0, MT_Q8_0, chains_quantized)
+DEFINE_CHAINS(q4_0, MT_Q4_0, chains_quantized)
+DEFINE_CHAINS(q4_1, MT_Q4_1, chains_quantized)
+DEFINE_CHAINS(q5_0, MT_Q5_0, chains_quantized)
+DEFINE_CHAINS(q5_1, MT_Q5_1, chains_quantized)
+DEFINE_CHAINS(q2_k, MT_Q2_K, chains_quantized)
+DEFINE_CHAINS(q3_k, MT_Q3_K, chains_quantized)
+DEFINE_CHAINS(q4_k, MT_Q4_K, chains_quantized)
+DEFINE_CHAINS(q5_k, MT_Q5_K, chains_quantized)
+DEFINE_CHAINS(q6_k, MT_Q6_K, chains_quantized)
+DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, chains_quantized)
+DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, chains_quantized)
+DEFINE_CHAINS(mxfp4, MT_MXFP4, chains_quantized)
 
-static int (*const GEMM[MT_DTYPE_COUNT])(const job *, size_t) = {
-    [MT_F32] = NAME(mt_gemm_f32),   [MT_F16] = NAME(mt_gemm_f16),   [MT_BF16] = NAME(mt_gemm_bf16),
-    [MT_Q8_0] = NAME(mt_gemm_q8_0), [MT_Q4_0] = NAME(mt_gemm_q4_0), [MT_Q4_1] = NAME(mt_gemm_q4_1),
-    [MT_Q5_0] = NAME(mt_gemm_q5_0), [MT_Q5_1] = NAME(mt_gemm_q5_1), [MT_Q2_K] = NAME(mt_gemm_q2_k),
-    [MT_Q3_K] = NAME(mt_gemm_q3_k), [MT_Q4_K] = NAME(mt_gemm_q4_k), [MT_Q5_K] = NAME(mt_gemm_q5_k),
-    [MT_Q6_K] = NAME(mt_gemm_q6_k),
+static chains_fn *const CHAINS[MT_DTYPE_COUNT] = {
+    [MT_F32] = NAME(chains_f32),       [MT_F16] = NAME(chains_f16),
+    [MT_BF16] = NAME(chains_bf16),     [MT_Q8_0] = NAME(chains_q8_0),
+    [MT_Q4_0] = NAME(chains_q4_0),     [MT_Q4_1] = NAME(chains_q4_1),
+    [MT_Q5_0] = NAME(chains_q5_0),     [MT_Q5_1] = NAME(chains_q5_1),
+    [MT_Q2_K] = NAME(chains_q2_k),     [MT_Q3_K] = NAME(chains_q3_k),
+    [MT_Q4_K] = NAME(chains_q4_k),     [MT_Q5_K] = NAME(chains_q5_k),
+    [MT_Q6_K] = NAME(chains_q6_k),     [MT_IQ4_NL] = NAME(chains_iq4_nl),
+    [MT_IQ4_XS] = NAME(chains_iq4_xs), [MT_MXFP4] = NAME(chains_mxfp4),
 };
-
-static int run_panels(job j, size_t panel_begin, size_t panel_end, size_t row_end) {
-  int failed = 0;
-  for (size_t p = panel_begin; p < panel_end; p++) {
-    j.panel = p;
-    j.data = j.m->data + p * j.m->panel_bytes;
-    failed += GEMM[j.m->type](&j, row_end);
-  }
-  return failed;
-}
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                    size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  job j = {.m = m, .a = a, .row = row_begin, .out = out, .ld = ld_out};
-  run_panels(j, panel_begin, panel_end, row_end);
+  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], NULL, NULL, out,
+              ld_out);
 }
 
 int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  job j = {.m = m, .a = a, .row = row_begin, .exp = exp, .acc = acc, .ld = ld};
-  return run_panels(j, panel_begin, panel_end, row_end);
+  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], exp, acc,
+                     NULL, ld);
 }

@@ -18,6 +18,7 @@
       .exp = mt_exp_avx2,                     \
       .kv_store = mt_kv_store_avx2,           \
       .attend = mt_attend_avx512,             \
+      .attend_many = mt_attend_many_avx512,   \
       .attend_merge = mt_attend_merge_avx2,   \
       .attend_finish = mt_attend_finish_avx2, \
   }

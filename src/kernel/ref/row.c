@@ -12,14 +12,14 @@ static int32_t quant_one(float x, float inverse) {
 static void quantize_block(mt_act *a, const float *x, size_t len, size_t row, size_t b) {
   size_t at = row * a->q_stride + b * a->block_slots;
   int16_t *q = a->q + at;
-  float inverse, d = quant_scale(x, len, MT_ACT_MAX, &inverse);
+  float inverse, d = quant_scale(x, len, a->int8 ? MT_ACT8_MAX : MT_ACT_MAX, &inverse);
   int32_t sum = 0;
   for (size_t e = 0; e < a->block_slots; e++) {
     int32_t v = e < len ? quant_one(x[e], inverse) : 0;
-    int32_t hi = (v + 128 + 65536) / 256 - 256; /* floor */
+    int32_t hi = a->int8 ? v : (v + 128 + 65536) / 256 - 256; /* floor */
     q[e] = (int16_t)v;
     a->hi[at + e] = (int8_t)hi;
-    a->lo[at + e] = (int8_t)(v - 256 * hi);
+    if (!a->int8) a->lo[at + e] = (int8_t)(v - 256 * hi);
     sum += v;
   }
   a->scale[row * a->n_blocks + b] = d;
@@ -118,6 +118,7 @@ const mt_kernels mt_kernels_ref = {
     .exp = mt_exp_ref,
     .kv_store = mt_kv_store_ref,
     .attend = mt_attend_ref,
+    .attend_many = mt_attend_many_ref,
     .attend_merge = mt_attend_merge_ref,
     .attend_finish = mt_attend_finish_ref,
 };

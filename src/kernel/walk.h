@@ -1,0 +1,92 @@
+/* The loops of a matrix product around an instruction set's tiles: panels, rows, units, chains.
+ * Included by each instruction set after
+ *   WALK_PANELS   panels that a tile takes together (1 or 2)
+ *   DIRECT_ROWS   so few rows take one panel after the other, for the sake of one ascending stream
+ *   add_units     see mt_add_units; 16 sums
+ * are defined. A chain's weights are read once for WALK_ROWS input rows. */
+
+enum { WALK_ROWS = 192, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
+
+/* One stretch of the walk: up to WALK_PANELS panels, up to WALK_ROWS rows of input. */
+typedef struct walk {
+  const mt_matrix *m;
+  const mt_act *a;
+  size_t panel, n_panels;
+  const uint8_t *data[WALK_PANELS]; /* of the panels; where there is only one it stands for both */
+  size_t row, n;                    /* input rows */
+  float (*sum)[WALK_LANES];         /* [WALK_ROWS] of the unit */
+} walk;
+
+/* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
+ * start. */
+typedef void chains_fn(const walk *j, size_t c0, size_t c1);
+
+static void store_sums(const walk *j, bool first, float *out, size_t ld) {
+  for (size_t t = 0; t < j->n; t++)
+    for (size_t p = 0; p < j->n_panels; p++) {
+      const float *from = j->sum[t] + p * MT_PANEL_ROWS;
+      float *to = out + (j->row + t) * ld + (j->panel + p) * MT_PANEL_ROWS;
+      size_t rows = mt_panel_rows(j->m, j->panel + p);
+      if (first && rows == MT_PANEL_ROWS)
+        memcpy(to, from, MT_PANEL_ROWS * sizeof *to);
+      else if (first)
+        memcpy(to, from, rows * sizeof *to);
+      else
+        for (size_t r = 0; r < rows; r++) to[r] += from[r];
+    }
+}
+
+static int add_sums(const walk *j, const int *exp, int64_t *acc, size_t ld) {
+  int failed = 0;
+  for (size_t t = 0; t < j->n; t++) {
+    double factor = mt_unit_factor(exp[j->row + t]);
+    int64_t *to = acc + (j->row + t) * ld + j->panel * MT_PANEL_ROWS;
+    for (size_t p = 0; p < j->n_panels; p++)
+      failed += add_units(j->sum[t] + p * MT_PANEL_ROWS, mt_panel_rows(j->m, j->panel + p), factor,
+                          to + p * MT_PANEL_ROWS);
+  }
+  return failed;
+}
+
+/* All units of a stretch; `out` or, with exponents, `acc`. Sums of units are added to 0 in
+ * ascending order: the first is stored, which is the same, since none is −0. */
+static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t *acc, float *out,
+                      size_t ld) {
+  int failed = 0;
+  memset(j->sum, 0, j->n * sizeof j->sum[0]);
+  if (out && !j->m->n_units) store_sums(j, true, out, ld);
+  for (size_t u = 0; u < j->m->n_units; u++) {
+    if (u) memset(j->sum, 0, j->n * sizeof j->sum[0]);
+    chains(j, j->m->unit_chain[u], j->m->unit_chain[u + 1]);
+    if (acc)
+      failed += add_sums(j, exp, acc, ld);
+    else
+      store_sums(j, u == 0, out, ld);
+  }
+  return failed;
+}
+
+static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                       size_t row_begin, size_t row_end, chains_fn *chains, const int *exp,
+                       int64_t *acc, float *out, size_t ld) {
+  _Alignas(64) float sum[WALK_ROWS][WALK_LANES];
+  size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
+  int failed = 0;
+  for (size_t p = panel_begin; p < panel_end; p += step) {
+    walk j = {.m = m, .a = a, .panel = p, .sum = sum};
+    j.n_panels = panel_end - p < step ? panel_end - p : step;
+    for (size_t i = 0; i < WALK_PANELS; i++)
+      j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
+    for (j.row = row_begin; j.row < row_end; j.row += WALK_ROWS) {
+      j.n = row_end - j.row < WALK_ROWS ? row_end - j.row : WALK_ROWS;
+      failed += walk_units(&j, chains, exp, acc, out, ld);
+    }
+  }
+  return failed;
+}
+
+/* Cuts n rows into tiles of at most `most`, as even as possible: the size of the next. */
+MT_INLINE size_t tile_rows(size_t n, size_t most) {
+  size_t tiles = (n + most - 1) / most;
+  return (n + tiles - 1) / tiles;
+}
