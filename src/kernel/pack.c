@@ -144,6 +144,11 @@ INLINE void codes_q4_1(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
   nibbles(row, 4, r, rec);
 }
 
+INLINE void codes_mxfp4(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
+  (void)qi;
+  nibbles(row, 1, r, rec);
+}
+
 /* Exchanges two bits of the number of each bit, which then are `distance` apart. */
 INLINE quad swap_index(quad w, uint32_t distance, uint32_t mask) {
   quad t = (w ^ w >> distance) & mask;
@@ -171,6 +176,10 @@ INLINE void codes_q5_0(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
 INLINE void codes_q5_1(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
   nibbles(row, 8, r, rec);
   put(rec, qi->low_bytes, r, bits_32(row, 4));
+}
+
+INLINE void codes_iq4_xs(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
+  for (size_t s = 0; s < 8; s++, rec += qi->record_bytes) nibbles(row, 8 + 16 * s, r, rec);
 }
 
 /* Every 32 bytes from `at` on: a block in their low nibbles, the next in the high ones. */
@@ -266,7 +275,7 @@ INLINE bytes scales_q6_k(const uint8_t *block) {
   return v;
 }
 
-/* mt_scale_q3_k and mt_scale_min_k4 for four blocks at a time. */
+/* Six-bit fields, of four blocks at a time (dequant.c has them one by one). */
 INLINE bytes scales_q3_k(const uint8_t *block) {
   uint32_t w[3], out[4];
   bytes v;
@@ -286,6 +295,14 @@ INLINE bytes scales_q45_k(const uint8_t *block) {
   out[3] = (w[2] >> 4 & 0x0f0f0f0fu) | (w[1] >> 2 & 0x30303030u);
   memcpy(&v, out, sizeof v);
   return v;
+}
+
+INLINE bytes scales_iq4_xs(const uint8_t *block) {
+  uint16_t up = mt_load_u16(block + 2);
+  bytes v = {0};
+  UNROLL for (int s = 0; s < 8; s++) v[s] =
+      (uint8_t)((block[4 + s / 2] >> s % 2 * 4 & 15) | (up >> 2 * s & 3) << 4);
+  return v - 32;
 }
 
 /* The f16 at `at` of each of four rows. */
@@ -308,7 +325,17 @@ typedef struct panel_job {
 /* Blocks that are packed four rows after four rows: their records stay in the nearest cache. */
 enum { TILE_BLOCKS = 8 };
 
-/* Types whose block begins with an f16 scale, then (has_min) an f16 minimum. */
+/* The scales of four rows beside their block: f16, or a byte. */
+INLINE void put_scales(const mt_qinfo *qi, uint8_t *scales, const uint8_t *const *row, size_t r) {
+  if (qi->scale == MT_SCALE_E8M0) {
+    for (size_t i = 0; i < 4; i++) scales[r + i] = row[i][0];
+    return;
+  }
+  put_halves(scales + 2 * r, row, qi->d_at);
+  if (qi->has_min) put_halves(scales + 2 * (ROWS + r), row, qi->m_at);
+}
+
+/* Types whose scales stand in the block. */
 INLINE void pack_blocks(const panel_job *j, codes_fn *codes) {
   const mt_qinfo *qi = j->qi;
   size_t block_bytes = mt_dtype_get(j->m->type)->block_bytes,
@@ -323,8 +350,7 @@ INLINE void pack_blocks(const panel_job *j, codes_fn *codes) {
       uint8_t *rec = to;
       for (size_t i = 0; i < tile; i++, rec += qi->record_bytes) {
         codes(qi, row, r, rec);
-        put_halves(rec + planes + 2 * r, row, 0);
-        if (qi->has_min) put_halves(rec + planes + 2 * (ROWS + r), row, 2);
+        put_scales(qi, rec + planes, row, r);
         UNROLL for (int k = 0; k < 4; k++) row[k] += block_bytes;
       }
     }
@@ -345,9 +371,9 @@ INLINE void pack_super(const mt_qinfo *qi, const uint8_t *const *block, uint8_t 
   }
 }
 
-/* K-quants: f16 scales of a block of 256 at d (and d + 2). A slice may begin or end within such a
- * block: then all of it goes to a side, and what belongs to the slice is copied. */
-INLINE void pack_k(const panel_job *j, codes_fn *codes, scales_fn *scales, size_t d) {
+/* Types with f16 scales for 256 elements. A slice may begin or end within such a block: then all
+ * of it goes to a side, and what belongs to the slice is copied. */
+INLINE void pack_k(const panel_job *j, codes_fn *codes, scales_fn *scales) {
   const mt_dtype_info *t = mt_dtype_get(j->m->type);
   const mt_qinfo *qi = j->qi;
   const uint8_t *block[ROWS];
@@ -359,10 +385,7 @@ INLINE void pack_k(const panel_job *j, codes_fn *codes, scales_fn *scales, size_
     n = j->m->n_blocks - b < per - s ? j->m->n_blocks - b : per - s;
     uint8_t *super = j->to + kb->super * qi->super_bytes;
     for (size_t r = 0; r < ROWS; r++) block[r] = j->row[r] + k / t->block_elems * t->block_bytes;
-    for (size_t r = 0; r < ROWS; r += 4) {
-      put_halves(super + 2 * r, block + r, d);
-      if (qi->has_min) put_halves(super + 2 * (ROWS + r), block + r, d + 2);
-    }
+    for (size_t r = 0; r < ROWS; r += 4) put_scales(qi, super, block + r, r);
     pack_super(qi, block, n == per ? rec : side, codes, scales);
     if (n < per) memcpy(rec, side + s * qi->record_bytes, n * qi->record_bytes);
   }
@@ -372,25 +395,29 @@ INLINE void pack_k(const panel_job *j, codes_fn *codes, scales_fn *scales, size_
   static void pack_##type(const panel_job *j) { \
     pack_blocks(j, codes_##type);               \
   }
-#define K_QUANT(type, scales, d)                \
+#define SUPERS(type, scales)                    \
   static void pack_##type(const panel_job *j) { \
-    pack_k(j, codes_##type, scales, d);         \
+    pack_k(j, codes_##type, scales);            \
   }
 BLOCKS(q8_0)
 BLOCKS(q4_0)
 BLOCKS(q4_1)
 BLOCKS(q5_0)
 BLOCKS(q5_1)
-K_QUANT(q2_k, scales_q2_k, 80)
-K_QUANT(q3_k, scales_q3_k, 108)
-K_QUANT(q4_k, scales_q45_k, 0)
-K_QUANT(q5_k, scales_q45_k, 0)
-K_QUANT(q6_k, scales_q6_k, 208)
+BLOCKS(mxfp4)
+SUPERS(q2_k, scales_q2_k)
+SUPERS(q3_k, scales_q3_k)
+SUPERS(q4_k, scales_q45_k)
+SUPERS(q5_k, scales_q45_k)
+SUPERS(q6_k, scales_q6_k)
+SUPERS(iq4_xs, scales_iq4_xs)
 
 static void (*const QUANTIZED[MT_DTYPE_COUNT])(const panel_job *) = {
-    [MT_Q8_0] = pack_q8_0, [MT_Q4_0] = pack_q4_0, [MT_Q4_1] = pack_q4_1, [MT_Q5_0] = pack_q5_0,
-    [MT_Q5_1] = pack_q5_1, [MT_Q2_K] = pack_q2_k, [MT_Q3_K] = pack_q3_k, [MT_Q4_K] = pack_q4_k,
-    [MT_Q5_K] = pack_q5_k, [MT_Q6_K] = pack_q6_k};
+    [MT_Q8_0] = pack_q8_0,  [MT_Q4_0] = pack_q4_0,   [MT_Q4_1] = pack_q4_1,
+    [MT_Q5_0] = pack_q5_0,  [MT_Q5_1] = pack_q5_1,   [MT_Q2_K] = pack_q2_k,
+    [MT_Q3_K] = pack_q3_k,  [MT_Q4_K] = pack_q4_k,   [MT_Q5_K] = pack_q5_k,
+    [MT_Q6_K] = pack_q6_k,  [MT_IQ4_NL] = pack_q4_0, [MT_IQ4_XS] = pack_iq4_xs,
+    [MT_MXFP4] = pack_mxfp4};
 
 bool mt_pack_panel(mt_matrix *m, size_t panel, const uint8_t *const row[MT_PANEL_ROWS],
                    size_t src_k) {
