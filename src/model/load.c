@@ -29,89 +29,112 @@ int mt_loader_outcome(mt_loader *l, mt_err *e) {
 
 /* ---- vectors ----------------------------------------------------------------------------- */
 
-typedef struct small {
-  float *next;  /* where the next vector goes */
-  float *whole; /* one whole vector */
-  void *raw;
-} small;
+/* Elements [begin, end) of a slot's vector become *out; permute as of rows. */
+typedef struct vector {
+  const mt_tensor_info *t;
+  mt_slot slot;
+  uint32_t begin, end, permute;
+  float **out;
+} vector;
 
-/* Reads the slot's vector on rank 0, broadcasts it as f32 and keeps [begin, end) of it; *out stays
- * NULL where the model has none. Collective. */
-static int load_vector(mt_model *m, small *s, mt_slot slot, uint32_t layer, uint32_t begin,
-                       uint32_t end, uint32_t permute, float **out, mt_err *e) {
-  const mt_tensor_info *t = mt_slot_find(&m->cfg, m->weights, slot, layer);
-  if (!t) return MT_OK;
-  size_t n = t->shape.dim[0];
-  int rc = MT_OK;
-  if (mt_comm_rank(m->comm) == 0) {
-    rc = mt_weights_read(m->weights, t, 0, t->bytes, s->raw, e);
-    if (!rc) mt_dequantize(t->type, s->raw, n, s->whole);
-  }
-  rc = mt_comm_agree(m->comm, rc, e);
-  if (!rc) rc = mt_comm_bcast(m->comm, s->whole, n * sizeof(float), 0, e);
-  if (rc) return rc;
-  bool is_norm = slot == SLOT_FINAL_NORM || slot == SLOT_ATTN_NORM || slot == SLOT_FFN_NORM ||
-                 slot == SLOT_Q_NORM || slot == SLOT_K_NORM || slot == SLOT_POST_ATTN_NORM ||
-                 slot == SLOT_POST_FFN_NORM;
-  for (uint32_t i = begin; i < end; i++) {
-    float v = s->whole[mt_load_source_row(i, permute)];
-    s->next[i - begin] = is_norm && m->cfg.norm_plus_one ? 1.0f + v : v;
-  }
-  *out = s->next;
-  s->next += (end - begin + 15) / 16 * 16;
-  return MT_OK;
-}
-
-static int load_layer_vectors(mt_model *m, small *s, uint32_t l, mt_err *e) {
+/* Of one layer, with t NULL where the model has none. */
+enum { LAYER_VECTORS = 13 };
+static void list_layer_vectors(mt_model *m, uint32_t l, vector v[LAYER_VECTORS]) {
   mt_layer *y = &m->layer[l];
   const mt_model_config *c = &m->cfg;
   uint32_t hd = c->head_dim, permute = c->permuted_qk ? hd : 0;
   mt_range q = {m->shard.heads.begin * hd, m->shard.heads.end * hd};
   mt_range kv = {m->shard.kv_heads.begin * hd, m->shard.kv_heads.end * hd}, f = m->shard.ffn;
-  const struct {
-    mt_slot slot;
-    uint32_t begin, end, permute;
-    float **out;
-  } vec[] = {{SLOT_ATTN_NORM, 0, c->hidden, 0, &y->attn_norm},
-             {SLOT_FFN_NORM, 0, c->hidden, 0, &y->ffn_norm},
-             {SLOT_POST_ATTN_NORM, 0, c->hidden, 0, &y->post_attn_norm},
-             {SLOT_POST_FFN_NORM, 0, c->hidden, 0, &y->post_ffn_norm},
-             {SLOT_Q_NORM, 0, hd, permute, &y->q_norm},
-             {SLOT_K_NORM, 0, hd, permute, &y->k_norm},
-             {SLOT_Q_BIAS, q.begin, q.end, permute, &y->q_bias},
-             {SLOT_K_BIAS, kv.begin, kv.end, permute, &y->k_bias},
-             {SLOT_V_BIAS, kv.begin, kv.end, 0, &y->v_bias},
-             {SLOT_O_BIAS, 0, c->hidden, 0, &y->o_bias},
-             {SLOT_GATE_BIAS, f.begin, f.end, 0, &y->gate_bias},
-             {SLOT_UP_BIAS, f.begin, f.end, 0, &y->up_bias},
-             {SLOT_DOWN_BIAS, 0, c->hidden, 0, &y->down_bias}};
+  const vector all[LAYER_VECTORS] = {
+      {NULL, SLOT_ATTN_NORM, 0, c->hidden, 0, &y->attn_norm},
+      {NULL, SLOT_FFN_NORM, 0, c->hidden, 0, &y->ffn_norm},
+      {NULL, SLOT_POST_ATTN_NORM, 0, c->hidden, 0, &y->post_attn_norm},
+      {NULL, SLOT_POST_FFN_NORM, 0, c->hidden, 0, &y->post_ffn_norm},
+      {NULL, SLOT_Q_NORM, 0, hd, permute, &y->q_norm},
+      {NULL, SLOT_K_NORM, 0, hd, permute, &y->k_norm},
+      {NULL, SLOT_Q_BIAS, q.begin, q.end, permute, &y->q_bias},
+      {NULL, SLOT_K_BIAS, kv.begin, kv.end, permute, &y->k_bias},
+      {NULL, SLOT_V_BIAS, kv.begin, kv.end, 0, &y->v_bias},
+      {NULL, SLOT_O_BIAS, 0, c->hidden, 0, &y->o_bias},
+      {NULL, SLOT_GATE_BIAS, f.begin, f.end, 0, &y->gate_bias},
+      {NULL, SLOT_UP_BIAS, f.begin, f.end, 0, &y->up_bias},
+      {NULL, SLOT_DOWN_BIAS, 0, c->hidden, 0, &y->down_bias}};
+  for (int i = 0; i < LAYER_VECTORS; i++) {
+    v[i] = all[i];
+    v[i].t = mt_slot_find(c, m->weights, v[i].slot, l);
+  }
+}
+
+/* Floats that all vectors have together, whole, and bytes of the largest in the file. */
+static size_t measure_vectors(const vector *v, size_t n, size_t *raw) {
+  size_t floats = 0;
+  *raw = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!v[i].t) continue;
+    floats += v[i].t->shape.dim[0];
+    if (v[i].t->bytes > *raw) *raw = v[i].t->bytes;
+  }
+  return floats;
+}
+
+static int read_vectors(mt_model *m, const vector *v, size_t n, void *raw, float *whole,
+                        mt_err *e) {
   int rc = MT_OK;
-  for (size_t i = 0; !rc && i < sizeof vec / sizeof vec[0]; i++)
-    rc = load_vector(m, s, vec[i].slot, l, vec[i].begin, vec[i].end, vec[i].permute, vec[i].out, e);
+  for (size_t i = 0; !rc && i < n; i++) {
+    if (!v[i].t) continue;
+    rc = mt_weights_read(m->weights, v[i].t, 0, v[i].t->bytes, raw, e);
+    if (!rc) mt_dequantize(v[i].t->type, raw, v[i].t->shape.dim[0], whole);
+    whole += v[i].t->shape.dim[0];
+  }
   return rc;
 }
 
-/* Longest vector of the model, in elements. */
-static size_t longest_vector(const mt_model_config *c) {
-  size_t n = c->hidden, q = (size_t)c->n_heads * c->head_dim;
-  if (q > n) n = q;
-  return c->ffn > n ? c->ffn : n;
+static void keep_vectors(mt_model *m, const vector *v, size_t n, const float *whole) {
+  float *next = m->vectors;
+  for (size_t i = 0; i < n; i++) {
+    if (!v[i].t) continue;
+    bool norm = v[i].slot == SLOT_FINAL_NORM || v[i].slot == SLOT_ATTN_NORM ||
+                v[i].slot == SLOT_FFN_NORM || v[i].slot == SLOT_Q_NORM ||
+                v[i].slot == SLOT_K_NORM || v[i].slot == SLOT_POST_ATTN_NORM ||
+                v[i].slot == SLOT_POST_FFN_NORM;
+    for (uint32_t k = v[i].begin; k < v[i].end; k++) {
+      float x = whole[mt_load_source_row(k, v[i].permute)];
+      next[k - v[i].begin] = norm && m->cfg.norm_plus_one ? 1.0f + x : x;
+    }
+    *v[i].out = next;
+    next += (v[i].end - v[i].begin + 15) / 16 * 16;
+    whole += v[i].t->shape.dim[0];
+  }
 }
 
+/* Rank 0 reads them, all get them in one message and keep their parts. Collective. */
 static int load_vectors(mt_model *m, mt_err *e) {
-  size_t longest = longest_vector(&m->cfg),
-         floats = mt_plan_small_floats(&m->cfg, m->weights, &m->shard);
-  small s = {.whole = mt_malloc(longest, sizeof(float)), .raw = mt_malloc(longest, sizeof(float))};
-  m->vectors = mt_calloc(floats, sizeof(float));
-  s.next = m->vectors;
-  int rc = s.whole && s.raw && m->vectors
+  size_t n = 1 + (size_t)m->cfg.n_layers * LAYER_VECTORS, floats = 0, raw_bytes = 0;
+  vector *v = mt_calloc(n, sizeof *v);
+  if (v) {
+    v[0] = (vector){mt_slot_find(&m->cfg, m->weights, SLOT_FINAL_NORM, 0),
+                    SLOT_FINAL_NORM,
+                    0,
+                    m->cfg.hidden,
+                    0,
+                    &m->final_norm};
+    for (uint32_t l = 0; l < m->cfg.n_layers; l++)
+      list_layer_vectors(m, l, v + 1 + (size_t)l * LAYER_VECTORS);
+    floats = measure_vectors(v, n, &raw_bytes);
+  }
+  float *whole = mt_malloc(floats, sizeof *whole);
+  void *raw = mt_malloc(raw_bytes, 1);
+  m->vectors = mt_calloc(mt_plan_small_floats(&m->cfg, m->weights, &m->shard), sizeof(float));
+  int rc = v && whole && raw && m->vectors
                ? MT_OK
-               : mt_err_set(e, MT_ENOMEM, "no memory for %zu floats", floats);
+               : mt_err_set(e, MT_ENOMEM, "no memory for norms and biases");
+  if (!rc && mt_comm_rank(m->comm) == 0) rc = read_vectors(m, v, n, raw, whole, e);
   rc = mt_comm_agree(m->comm, rc, e);
-  if (!rc) rc = load_vector(m, &s, SLOT_FINAL_NORM, 0, 0, m->cfg.hidden, 0, &m->final_norm, e);
-  for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) rc = load_layer_vectors(m, &s, l, e);
-  free(s.whole);
-  free(s.raw);
+  if (!rc) rc = mt_comm_bcast(m->comm, whole, floats * sizeof *whole, 0, e);
+  if (!rc) keep_vectors(m, v, n, whole);
+  free(v);
+  free(whole);
+  free(raw);
   return rc;
 }
 
