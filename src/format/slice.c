@@ -79,11 +79,6 @@ static size_t chunk_bytes(const mt_slice *s, size_t chunk) {
   return left < MT_SLICE_CHUNK ? (size_t)left : MT_SLICE_CHUNK;
 }
 
-/* Chunks that changed places are noticed too. */
-static uint64_t chunk_hash(size_t chunk, const void *p, size_t n) {
-  return XXH3_64bits_withSeed(p, n, chunk);
-}
-
 /* ---- reading ----------------------------------------------------------------------------- */
 
 static int read_at(const mt_slice *s, uint64_t at, void *dst, size_t n, mt_err *e) {
@@ -157,7 +152,7 @@ int mt_slice_open(mt_slice **out, const char *path, const mt_slice_key *key, uin
 int mt_slice_read(const mt_slice *s, size_t chunk, void *dst, mt_err *e) {
   size_t n = chunk_bytes(s, chunk);
   int rc = read_at(s, data_at(s) + (uint64_t)chunk * MT_SLICE_CHUNK, dst, n, e);
-  if (!rc && chunk_hash(chunk, dst, n) != s->hash[chunk])
+  if (!rc && XXH3_64bits(dst, n) != s->hash[chunk])
     rc = mt_err_set(e, MT_EFORMAT, "%s: it is damaged between bytes %llu and %llu", s->path,
                     (unsigned long long)(data_at(s) + (uint64_t)chunk * MT_SLICE_CHUNK),
                     (unsigned long long)(data_at(s) + (uint64_t)chunk * MT_SLICE_CHUNK + n));
@@ -226,7 +221,7 @@ int mt_slice_create(mt_slice **out, const char *path, const mt_slice_key *key, u
 
 int mt_slice_write(mt_slice *s, size_t chunk, const void *src, mt_err *e) {
   size_t n = chunk_bytes(s, chunk);
-  s->hash[chunk] = chunk_hash(chunk, src, n);
+  s->hash[chunk] = XXH3_64bits(src, n);
   return write_at(s, data_at(s) + (uint64_t)chunk * MT_SLICE_CHUNK, src, n, e);
 }
 
