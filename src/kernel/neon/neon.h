@@ -20,6 +20,8 @@
 #endif
 
 void mt_quantize_neon(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+void mt_quantize_blocks_neon(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end);
 void mt_gemm_neon(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                   size_t row_begin, size_t row_end, float *out, size_t ld_out);
 int mt_gemm_units_neon(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,

@@ -27,20 +27,25 @@ MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, size_t ro
   a->sum[row * a->n_blocks + b] = vaddvq_s32(sum);
 }
 
+void mt_quantize_blocks_neon(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end) {
+  for (size_t b = block_begin; b < block_end; b++) {
+    const float *x = a->x + row * a->ld_x + m->block[b].begin;
+    float padded[32] = {0};
+    if (m->block[b].len < a->block_slots) {
+      memcpy(padded, x, m->block[b].len * sizeof *x);
+      x = padded;
+    }
+    if (a->block_slots == 32)
+      quantize_block(a, x, 32, row, b);
+    else
+      quantize_block(a, x, 16, row, b);
+  }
+}
+
 void mt_quantize_neon(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end) {
   for (size_t row = row_begin; row < row_end; row++)
-    for (size_t b = 0; b < a->n_blocks; b++) {
-      const float *x = a->x + row * a->ld_x + m->block[b].begin;
-      float padded[32] = {0};
-      if (m->block[b].len < a->block_slots) {
-        memcpy(padded, x, m->block[b].len * sizeof *x);
-        x = padded;
-      }
-      if (a->block_slots == 32)
-        quantize_block(a, x, 32, row, b);
-      else
-        quantize_block(a, x, 16, row, b);
-    }
+    mt_quantize_blocks_neon(a, m, row, 0, a->n_blocks);
 }
 
 /* ---- exp and gates ----------------------------------------------------------------------- */
