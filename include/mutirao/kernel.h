@@ -224,6 +224,22 @@ uint64_t mt_kernels_run_fma(const mt_kernels *kn, uint64_t rounds);
 uint64_t mt_kernels_run_dot(const mt_kernels *kn, uint64_t rounds);
 void mt_kernels_run_read(const mt_kernels *kn, const void *p, size_t bytes, size_t streams);
 
+/* The CPU that OpenBLAS believes to run on (its "core type", which decides its kernels; the
+ * environment variable OPENBLAS_CORETYPE sets it), and what one thread gets from it. Some versions
+ * do not know newer CPUs, or see less of them on a virtual machine, and fall back to kernels for
+ * one of twenty years ago. */
+typedef struct mt_blas_core {
+  const char *name;   /* as the library says it; static */
+  const char *better; /* a core type that fits this CPU, for OPENBLAS_CORETYPE; static */
+  double sgemm_per_s; /* operations of its f32 product, a multiply-add counting as two */
+  double fma_per_s;   /* those of mt_kernels_run_fma, measured in turn with it */
+} mt_blas_core;
+/* False where another core type would do better: the library's has no fused multiply-adds, or its
+ * product is slower than half of this CPU's, which well-chosen kernels are not. True where the core
+ * type is `better` itself, and where mt_kernels_get does not give "openblas" (the names are then
+ * "" and the rates 0). Takes about 5 ms. */
+bool mt_kernels_judge_openblas(mt_blas_core *c);
+
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
 void mt_kernels_set_fp_control(void);
 

@@ -30,12 +30,24 @@ static int open_team(mt_session *s, mt_err *e) {
   return rc;
 }
 
+/* Core types are a host's: the first rank of each speaks. */
+static void warn_openblas(const mt_session *s) {
+  mt_blas_core core;
+  if (s->root)
+    mt_log(MT_LOG_WARN,
+           "--backend openblas: the last bits may differ between rank counts and machines");
+  if (mt_comm_local_rank(s->comm) == 0 && !mt_kernels_judge_openblas(&core))
+    mt_log(
+        MT_LOG_WARN,
+        "OpenBLAS takes this CPU for '%s': %.0f GFLOP/s of %.0f; set OPENBLAS_CORETYPE=%s in the "
+        "environment",
+        core.name, core.sgemm_per_s * 1e-9, core.fma_per_s * 1e-9, core.better);
+}
+
 static int open_kernels(mt_session *s, mt_err *e) {
   bool blas = !strcmp(mt_opt_string(s->opt, "backend"), "openblas");
   int rc = mt_kernels_get(blas ? "openblas" : mt_opt_string(s->opt, "isa"), &s->kn, e);
-  if (!rc && blas && s->root)
-    mt_log(MT_LOG_WARN,
-           "--backend openblas: the last bits may differ between rank counts and machines");
+  if (!rc && blas) warn_openblas(s);
   if (!rc) mt_log(MT_LOG_INFO, "kernels %s, %d threads", s->kn->isa, mt_team_size(s->team));
   return rc;
 }

@@ -81,11 +81,8 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
     *out = mt_kernels_best();
     return MT_OK;
   }
-  if (asked == isa && !strcmp(asked, "openblas")) { /* inexact: never by MUTIRAO_ISA */
-    *out = mt_kernels_openblas();
-    if (!*out) return mt_err_set(e, MT_EUNSUPPORTED, "libopenblas.so.0 cannot be loaded");
-    return MT_OK;
-  }
+  if (asked == isa && !strcmp(asked, "openblas")) /* inexact: never by MUTIRAO_ISA */
+    return mt_kernels_openblas(out, e);
   for (size_t i = 0; i < N_CANDIDATES; i++) {
     if (strcmp(asked, CANDIDATES[i].table->isa)) continue;
     if (!CANDIDATES[i].usable()) return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);

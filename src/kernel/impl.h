@@ -217,6 +217,7 @@ extern const mt_kernels mt_kernels_neondot;
 #endif
 /* The best exact table of this CPU, and the inexact one that is made from it on first use. */
 const mt_kernels *mt_kernels_best(void);
-const mt_kernels *mt_kernels_openblas(void); /* NULL where the library cannot be loaded */
+/* MT_EUNSUPPORTED where the library cannot be loaded or takes this CPU for more than it is. */
+int mt_kernels_openblas(const mt_kernels **out, mt_err *e);
 
 #endif
