@@ -74,6 +74,7 @@ all: $(LIB) $(PROGRAMS) $(BENCH_BIN)
 
 $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
+$(BUILD)/obj/kernel/pack.o $(BUILD)/obj/format/slice.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
 $(BUILD)/obj/kernel/avx2/gemm_vnni.o: EXTRA = $(ISA_avx2) -mavxvnni
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)

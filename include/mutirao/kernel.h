@@ -62,6 +62,12 @@ void mt_matrix_fini(mt_matrix *m);
  * says) is this slice's k = 0. Several threads may pack different panels at once. */
 void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
                     size_t src_row_bytes, size_t src_k);
+/* The same for one panel whose rows lie anywhere: row[i], for each that m has there, is the panel's
+ * row i. Whole panels of whole blocks are the fast way. */
+void mt_matrix_pack_panel(mt_matrix *m, size_t panel, const void *const *row, size_t src_k);
+/* A hash that changes when the bytes change that packing gives for this type (nobody has to
+ * remember a version): that of a small matrix, packed whole and in cut blocks. */
+uint64_t mt_matrix_layout_hash(const mt_kernels *kn, mt_dtype type);
 /* out [cols] = row `row` as f32 (the value that the file's bytes mean). Used for embedding rows. */
 void mt_matrix_row(const mt_matrix *m, size_t row, float *out);
 

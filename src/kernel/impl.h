@@ -74,6 +74,11 @@ void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min);
 
+/* Packs the 16 rows of a panel, which lie anywhere, together (pack.c). False, and nothing done,
+ * where this needs row by row: cut blocks, fewer rows, another layout. */
+bool mt_pack_panel(mt_matrix *m, size_t panel, const uint8_t *const row[MT_PANEL_ROWS],
+                   size_t src_k);
+
 /* ---- bits -------------------------------------------------------------------------------- */
 
 static inline uint32_t mt_f32_bits(float f) {

@@ -169,6 +169,8 @@ static const mt_opt_row rows[] = {
      "prompt tokens computed together (default: chosen for speed; never changes the result)"},
     {"max-memory", 0, MT_OPT_SIZE, MT_GROUP_MODEL, RANKED | C(INSPECT), "BYTES", NULL, 0, 0, false,
      NULL, "memory that one rank may take, with K, M, G or T (default: what is free)"},
+    {"pack-cache", 0, MT_OPT_PATH, MT_GROUP_MODEL, RANKED, "DIR", NULL, 0, 0, false, NULL,
+     "keep the packed weights of each rank there and start from them the next time"},
     {"backend", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED, "NAME", "exact", 0, 0, false,
      "exact|openblas",
      "openblas: its results may differ in the last bits between runs on different ranks"},

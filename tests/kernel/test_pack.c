@@ -78,6 +78,40 @@ static void test_pieces(void) {
   }
 }
 
+/* Whole panels, which are packed 16 rows at a time, against one row at a time: slices that begin
+ * and end within a block of 256 or of 32, tails of plain types, a last panel with fewer rows, rows
+ * that lie in another order in the file. */
+static void test_panels(void) {
+  static const struct {
+    size_t cols, k_begin;
+  } SLICE[] = {{512, 0},  {1024, 256}, {128, 128}, {320, 192}, {768, 96},
+               {2304, 0}, {288, 32},   {84, 0},    {37, 5},    {250, 16}};
+  rng r = {.seed = mt_test_seed()};
+  for (size_t i = 0; i < N_WEIGHT_TYPES; i++)
+    for (size_t c = 0; c < sizeof SLICE / sizeof SLICE[0]; c++) {
+      enum { ROWS = 39 };
+      weight w = {0};
+      weight_new(&w, &r, kernels("ref"), WEIGHT_TYPES[i], ROWS, SLICE[c].cols, SLICE[c].k_begin,
+                 NULL, 0, 8, 16);
+      mt_matrix turned = w.m, single = w.m;
+      turned.data = mt_pages_alloc(w.m.data_bytes);
+      single.data = mt_pages_alloc(w.m.data_bytes);
+      CU_ASSERT_FATAL(turned.data && single.data);
+      for (size_t k = 0; k < ROWS; k++)
+        mt_matrix_pack(&single, k, 1, w.file + (ROWS - 1 - k) * w.row_bytes, w.row_bytes, w.src_k);
+      for (size_t p = 0; p < w.m.n_panels; p++) {
+        const void *row[MT_PANEL_ROWS] = {0};
+        for (size_t k = 0; k < MT_PANEL_ROWS && p * MT_PANEL_ROWS + k < ROWS; k++)
+          row[k] = w.file + (ROWS - 1 - p * MT_PANEL_ROWS - k) * w.row_bytes;
+        mt_matrix_pack_panel(&turned, p, row, w.src_k);
+      }
+      CU_ASSERT(!memcmp(turned.data, single.data, w.m.data_bytes));
+      mt_pages_free(turned.data, w.m.data_bytes);
+      mt_pages_free(single.data, w.m.data_bytes);
+      weight_free(&w);
+    }
+}
+
 /* Blocks tile K, never straddle a unit or a block of the file; chains begin where they should;
  * memory is as docs/kernels.md says. */
 static void check_tables(const mt_matrix *m, size_t unit, size_t slots) {
@@ -191,5 +225,6 @@ static void test_same_blocks(void) {
 }
 
 MT_TEST_MAIN("kernel packing", {"halves", test_halves}, {"rows come back", test_rows_come_back},
-             {"pieces", test_pieces}, {"tables", test_tables}, {"bad layouts", test_bad_layouts},
-             {"empty", test_empty}, {"same blocks", test_same_blocks})
+             {"pieces", test_pieces}, {"panels", test_panels}, {"tables", test_tables},
+             {"bad layouts", test_bad_layouts}, {"empty", test_empty},
+             {"same blocks", test_same_blocks})
