@@ -136,6 +136,7 @@ bool mt_kernels_judge_openblas(mt_blas_core *c) {
   const mt_kernels *kn;
   if (mt_kernels_openblas(&kn, NULL)) return true;
   c->name = core_name;
+  if (!c->name[0]) return true; /* it does not say, so there is nothing to find wanting */
   c->better = fitting_core();
   measure_rates(c);
   if (!strcasecmp(c->name, c->better)) return true;

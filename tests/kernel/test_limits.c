@@ -26,8 +26,11 @@ static void test_counts(void) {
 static void test_openblas(void) {
   mt_blas_core c;
   bool fits = mt_kernels_judge_openblas(&c);
-  CU_ASSERT_TRUE(c.name[0] && c.better[0]);
-  CU_ASSERT_TRUE(c.sgemm_per_s > 0 && c.fma_per_s > 0);
+  if (!c.name[0]) { /* elsewhere than on x86-64, or a library that does not name its core */
+    CU_ASSERT_TRUE(fits);
+    return;
+  }
+  CU_ASSERT_TRUE(c.better[0] && c.sgemm_per_s > 0 && c.fma_per_s > 0);
   if (!strcasecmp(c.name, c.better)) CU_ASSERT_TRUE(fits);
   if (!strcasecmp(c.name, "Prescott")) CU_ASSERT_FALSE(fits);
   printf("OpenBLAS: %s, %.0f of %.0f GFLOP/s\n", c.name, c.sgemm_per_s * 1e-9, c.fma_per_s * 1e-9);
