@@ -98,6 +98,9 @@ static void units_thread(void *arg, int thread, int n_threads) {
 /* Row-parallel product and the exact sum over ranks into b->sum. Collective. */
 static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what,
                         mt_err *e) {
+#ifdef MT_PLAIN_SUMS
+  return mt_plain_sum(s, w, act, what, e);
+#endif
   units_job j = {s, w, act};
   mt_team_run(s->m->team, units_thread, &j);
   char where[80];
