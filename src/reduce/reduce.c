@@ -261,7 +261,7 @@ static int sum_one_group(mt_reduce *r, pass *p, mt_err *e) {
   pass_run(p, (p->end - p->begin) * (size_t)r->members);
   write_word(r, p->n, r->piece, group_fault(r, atomic_load(&p->fault)));
   count_shared(r, p->end - p->begin, p->n);
-  return mt_comm_group_barrier(r->comm, e);
+  return mt_comm_group_meet(r->comm, 0, &(int32_t){0}, e);
 }
 
 /* Reduce-scatter of the groups' sums, then all-gather of the rounded pieces and their words. */
@@ -300,12 +300,12 @@ static int sum_groups(mt_reduce *r, pass *p, mt_err *e) {
   pass_run(p, (p->end - p->begin) * (size_t)r->members);
   head_of(r, r->member)->fault = group_fault(r, atomic_load(&p->fault));
   count_shared(r, p->end - p->begin, p->n);
-  int rc = mt_comm_group_barrier(r->comm, e);
+  int rc = mt_comm_group_meet(r->comm, 0, &(int32_t){0}, e);
   if (rc) return rc;
   int32_t fault = NO_FAULT;
   for (int m = 0; m < r->members; m++) fault = sooner(fault, head_of(r, m)->fault);
   if (r->member == 0) rc = leaders_exchange(r, p, fault, e);
-  return rc ? rc : mt_comm_group_barrier(r->comm, e);
+  return rc ? rc : mt_comm_group_meet(r->comm, 0, &(int32_t){0}, e);
 }
 
 static int report(mt_reduce *r, int32_t fault, const char *where, mt_err *e) {
@@ -328,7 +328,7 @@ int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const
   for (size_t i = 0; i < n_rows; i++)
     if (exp[i] < -EXP_LIMIT || exp[i] > EXP_LIMIT) failed = 1;
   head_of(r, r->member)->failed = failed;
-  int rc = mt_comm_group_barrier(r->comm, e);
+  int rc = mt_comm_group_meet(r->comm, 0, &(int32_t){0}, e);
   if (!rc) rc = mt_comm_groups(r->comm) == 1 ? sum_one_group(r, &p, e) : sum_groups(r, &p, e);
   if (rc) return rc;
   int32_t fault = NO_FAULT;
