@@ -118,6 +118,22 @@ static void test_attention(state *s, mt_kv_type type, const float *x) {
   mt_pages_free(mem, 2 * N_BLOCKS * bytes);
 }
 
+static void test_sums(state *s) {
+  enum { N = 83, PARTS = 3 };
+  int64_t part[PARTS][N], sum[N];
+  float out[N];
+  const int64_t *const p[PARTS] = {part[0], part[1], part[2]};
+  for (size_t i = 0; i < N; i++)
+    for (size_t k = 0; k < PARTS; k++)
+      part[k][i] = (int64_t)(mt_uniform(SEED, 0, s->position++, 0) * 0x1p62) >> (i % 60);
+  bool within = s->kn->sum_parts(p, PARTS, 0, N, 61, sum);
+  add_hash(s, &within, sizeof within);
+  add_hash(s, sum, sizeof sum);
+  within = s->kn->round_sums(sum, N, -150, out);
+  add_hash(s, &within, sizeof within);
+  add_hash(s, out, sizeof out);
+}
+
 uint64_t mt_kernels_self_test(const mt_kernels *kn) {
   state s = {.kn = kn, .hash = MT_HASH_INIT};
   static const mt_kv_type KV[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
@@ -127,5 +143,6 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
     if (mt_dtype_get((mt_dtype)type)->weight) test_gemm(&s, (mt_dtype)type, x);
   test_rows(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
+  test_sums(&s);
   return s.hash;
 }

@@ -184,4 +184,6 @@ const mt_kernels mt_kernels_avx2 = {
     .attend = mt_attend_avx2,
     .attend_merge = mt_attend_merge_avx2,
     .attend_finish = mt_attend_finish_avx2,
+    .sum_parts = mt_sum_parts_avx2,
+    .round_sums = mt_round_sums_avx2,
 };
