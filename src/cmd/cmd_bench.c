@@ -213,11 +213,11 @@ static int bench_collectives(mt_session *s, mt_err *e) {
   int rc = mt_comm_agree(s->comm, out ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for a row"), e);
   mt_json *list = s->root ? mt_json_new_array() : NULL;
   for (size_t width = 512; !rc && width <= WIDEST; width *= 2) {
-    rc = mt_reduce_new(&r, s->comm, s->team, 1, width, e);
+    rc = mt_reduce_new(&r, s->comm, &(mt_reduce_options){s->team, s->kn, 0, 0}, 1, width, e);
     double us[TIMES];
     int exp = -32;
     for (int i = 0; !rc && i < TIMES; i++) {
-      int64_t *acc = mt_reduce_acc(r);
+      int64_t *acc = mt_reduce_acc(r, 1);
       for (size_t k = 0; k < width; k++) acc[k] = (int64_t)k;
       rc = mt_comm_barrier(s->comm, e);
       uint64_t t = mt_clock_ns();

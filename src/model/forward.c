@@ -87,7 +87,7 @@ static void units_thread(void *arg, int thread, int n_threads) {
   size_t begin, end, width = m->cfg.hidden;
   mt_team_share(j->w->n_panels, thread, n_threads, &begin, &end);
   if (begin == end) return;
-  int64_t *acc = mt_reduce_acc(m->reduce);
+  int64_t *acc = mt_reduce_acc(m->reduce, j->s->n);
   size_t r0 = begin * MT_PANEL_ROWS, r1 = end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width;
   for (size_t t = 0; t < j->s->n; t++) memset(acc + t * width + r0, 0, (r1 - r0) * sizeof *acc);
   if (!j->w->cols) return;

@@ -171,7 +171,8 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path,
   if (!rc) rc = make_cache(m, e);
   if ((rc = mt_comm_agree(c, rc, e))) goto out;
   if ((rc = mt_load_weights(m, e))) goto out;
-  if ((rc = mt_reduce_new(&m->reduce, c, team, m->opt.max_rows, m->cfg.hidden, e))) goto out;
+  const mt_reduce_options sums = {.team = team, .kernels = m->kn};
+  if ((rc = mt_reduce_new(&m->reduce, c, &sums, m->opt.max_rows, m->cfg.hidden, e))) goto out;
   rc = mt_comm_agree(c, mt_buffers_new(m, e), e);
 out:
   if (rc)
