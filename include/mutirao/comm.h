@@ -69,6 +69,11 @@ int mt_comm_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
                       const size_t *send_offset, void *recv, const size_t *recv_bytes,
                       const size_t *recv_offset, mt_err *e);
 
+/* MPI's own sum over the ranks, to compare with: out [n] = Σ in [n], int64 or f32 (whose bits then
+ * depend on the library). Nobody watches over it: a rank that dies meanwhile is not noticed. Where
+ * there is no MPI, the one rank's in is the sum. Collective. */
+int mt_comm_mpi_sum(mt_comm *c, const void *in, void *out, size_t n, bool f32, mt_err *e);
+
 /* ---- groups: ranks that share memory ------------------------------------------------------------
  * Normally the ranks of a host; where they cannot share memory, each rank is a group of its own.
  * Groups are numbered by their lowest rank, which leads the group; members by ascending rank. */

@@ -11,6 +11,7 @@
 #include "mutirao/json.h"
 #include "mutirao/kernel.h"
 #include "mutirao/kv.h"
+#include "mutirao/reduce.h"
 #include "mutirao/shard.h"
 
 /* ---- what a model is --------------------------------------------------------------------- */
@@ -100,6 +101,8 @@ typedef struct mt_model_options {
   size_t max_rows;           /* rows of a step */
   uint64_t max_memory_bytes; /* of this rank; 0: what the machine has to give, shared by the node's
                                 ranks */
+  mt_reduce_inside reduce_inside; /* of sums over ranks; the bits are the same for each */
+  mt_reduce_between reduce_between;
 } mt_model_options;
 
 typedef struct mt_model_memory {

@@ -29,6 +29,11 @@ typedef enum mt_reduce_between {
   MT_BETWEEN_SCATTER   /* reduce-scatter of integers, all-gather of f32 (Rabenseifner, 2004) */
 } mt_reduce_between;
 
+/* What is done for a sum of n values: `asked`, or what the table says for so many ranks of a group,
+ * or so many groups. */
+mt_reduce_inside mt_reduce_choose_inside(mt_reduce_inside asked, int ranks, size_t n);
+mt_reduce_between mt_reduce_choose_between(mt_reduce_between asked, int groups, size_t n);
+
 /* The same on all ranks, but for team (NULL allowed: the caller's thread does it all) and kernels;
  * both must outlive the mt_reduce. */
 typedef struct mt_reduce_options {

@@ -132,6 +132,17 @@ mt_kv_type mt_session_kv_type(const mt_opt *o) {
   return !strcmp(kv, "f32") ? MT_KV_F32 : !strcmp(kv, "q8") ? MT_KV_Q8 : MT_KV_F16;
 }
 
+mt_reduce_options mt_session_reduce(const mt_session *s) {
+  const char *inside = mt_opt_string(s->opt, "reduce-inside"),
+             *between = mt_opt_string(s->opt, "reduce-between");
+  mt_reduce_options o = {.team = s->team, .kernels = s->kn};
+  if (!strcmp(inside, "one-phase")) o.inside = MT_INSIDE_ONE_PHASE;
+  if (!strcmp(inside, "two-phase")) o.inside = MT_INSIDE_TWO_PHASE;
+  if (!strcmp(between, "doubling")) o.between = MT_BETWEEN_DOUBLING;
+  if (!strcmp(between, "scatter")) o.between = MT_BETWEEN_SCATTER;
+  return o;
+}
+
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_comm_agree(s->comm, rc, e);
   if (rc) return rc;
@@ -142,7 +153,9 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
                           .kv_tokens = room.tokens,
                           .max_seqs = room.seqs,
                           .max_rows = chunk > room.seqs ? chunk : room.seqs,
-                          .max_memory_bytes = s->memory_limit};
+                          .max_memory_bytes = s->memory_limit,
+                          .reduce_inside = mt_session_reduce(s).inside,
+                          .reduce_between = mt_session_reduce(s).between};
   if (mt_opt_is_set(s->opt, "ctx"))
     opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
   else if (s->root && room.tokens)

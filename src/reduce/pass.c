@@ -54,7 +54,7 @@ static void pass_run(pass *p, size_t work) {
 /* Some member's partial sum among [at, at + n) is too large. */
 static void blame(pass *p, size_t at, size_t n) {
   const mt_reduce *r = p->s->r;
-  int64_t sum[BLOCK];
+  _Alignas(64) int64_t sum[BLOCK];
   for (int m = 0; m < r->members; m++)
     if (!r->opt.kernels->sum_parts(p->from + m, 1, at, n, r->limit_bits, sum))
       note_fault(p, mt_comm_group_member(r->comm, m));
@@ -73,7 +73,7 @@ static size_t block_size(size_t at, size_t end) {
 }
 
 static void body_sum(pass *p, size_t begin, size_t end) {
-  int64_t sum[BLOCK];
+  _Alignas(64) int64_t sum[BLOCK];
   for (size_t at = begin, n; at < end; at += n) {
     n = block_size(at, end);
     sum_block(p, at, n, sum); /* not into total at once: that is one of the parts */
@@ -83,7 +83,7 @@ static void body_sum(pass *p, size_t begin, size_t end) {
 
 static void body_sum_round(pass *p, size_t begin, size_t end) {
   const mt_reduce *r = p->s->r;
-  int64_t sum[BLOCK];
+  _Alignas(64) int64_t sum[BLOCK];
   for (size_t at = begin, n; at < end; at += n) {
     size_t row = at / r->width, row_end = (row + 1) * r->width;
     n = block_size(at, end < row_end ? end : row_end);

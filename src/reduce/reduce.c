@@ -28,6 +28,10 @@ int64_t *mt_reduce_acc(mt_reduce *r, size_t n_rows) {
 
 /* ---- the sum ------------------------------------------------------------------------------- */
 
+static mt_reduce_inside inside(const mt_reduce *r, size_t n) {
+  return mt_reduce_choose_inside(r->opt.inside, r->members, n);
+}
+
 static int meet(mt_sum *s, mt_err *e) {
   return mt_comm_group_meet(s->r->comm, s->fault, &s->fault, e);
 }
@@ -64,7 +68,7 @@ static int sum_two_phase(mt_sum *s, mt_err *e) {
 static int sum_to_leader(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
   size_t whole = s->n * sizeof(int64_t), others = (size_t)(r->members - 1);
-  if (mt_reduce_choose_inside(r, s->n) == MT_INSIDE_ONE_PHASE) {
+  if (inside(r, s->n) == MT_INSIDE_ONE_PHASE) {
     if (r->member == 0) mt_pass_sum(s, 0, s->n);
     count(r, r->member ? whole : 0, r->member ? 0 : whole * others);
     return MT_OK;
@@ -78,7 +82,7 @@ static int sum_to_leader(mt_sum *s, mt_err *e) {
 
 static int sum_groups(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
-  bool doubling = mt_reduce_choose_between(r, s->n) == MT_BETWEEN_DOUBLING;
+  bool doubling = mt_reduce_choose_between(r->opt.between, r->groups, s->n) == MT_BETWEEN_DOUBLING;
   size_t read = s->n * (doubling ? sizeof(int64_t) : sizeof(float));
   int rc = sum_to_leader(s, e);
   if (!rc && r->member == 0) rc = doubling ? mt_between_doubling(s, e) : mt_between_scatter(s, e);
@@ -103,7 +107,7 @@ static int report(mt_reduce *r, int32_t fault, const char *where, mt_err *e) {
 
 int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,
                   float *out, mt_err *e) {
-  uint64_t start = mt_clock_ns(), inside = mt_comm_get_stats(r->comm).ns;
+  uint64_t start = mt_clock_ns(), counted = mt_comm_get_stats(r->comm).ns;
   size_t n = n_rows * r->width;
   if (n > r->max_elems)
     return mt_err_set(e, MT_ERANGE, "%s: a sum of %zu rows is larger than announced", where,
@@ -123,12 +127,11 @@ int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const
   if (!rc && r->groups > 1)
     rc = sum_groups(&s, e);
   else if (!rc)
-    rc = mt_reduce_choose_inside(r, n) == MT_INSIDE_ONE_PHASE ? sum_one_phase(&s, e)
-                                                              : sum_two_phase(&s, e);
+    rc = inside(r, n) == MT_INSIDE_ONE_PHASE ? sum_one_phase(&s, e) : sum_two_phase(&s, e);
   if (rc) return rc;
   r->turn++;
-  inside = mt_comm_get_stats(r->comm).ns - inside;
-  mt_comm_add_stats(r->comm, (mt_comm_stats){.calls = 1, .ns = mt_clock_ns() - start - inside});
+  counted = mt_comm_get_stats(r->comm).ns - counted;
+  mt_comm_add_stats(r->comm, (mt_comm_stats){.calls = 1, .ns = mt_clock_ns() - start - counted});
   return s.fault == NO_FAULT ? MT_OK : report(r, s.fault, where, e);
 }
 

@@ -51,11 +51,6 @@ static inline int32_t mt_sooner(int32_t a, int32_t b) {
   return a < b ? a : b;
 }
 
-/* ---- choose: every rank must come to the same --------------------------------------------- */
-
-mt_reduce_inside mt_reduce_choose_inside(const mt_reduce *r, size_t n);
-mt_reduce_between mt_reduce_choose_between(const mt_reduce *r, size_t n);
-
 /* ---- pass ---------------------------------------------------------------------------------- */
 
 /* First element of part p of `parts`, for n elements; n for p = parts. */
