@@ -69,7 +69,8 @@ static int exchange(plain_job *j, mt_err *e) {
   mt_model *m = j->s->m;
   size_t n = j->s->n * m->cfg.hidden;
   bool pieces = n > SHORT_MOST;
-  int rc = mt_comm_group_barrier(m->comm, e);
+  int32_t unused;
+  int rc = mt_comm_group_meet(m->comm, 0, &unused, e);
   if (rc) return rc;
   j->to = pieces ? area(m, 0, 2) : j->s->b->sum;
   j->end = n;
@@ -81,7 +82,7 @@ static int exchange(plain_job *j, mt_err *e) {
     add_thread(j, 0, 1);
   turn ^= 1;
   if (!pieces) return MT_OK;
-  rc = mt_comm_group_barrier(m->comm, e);
+  rc = mt_comm_group_meet(m->comm, 0, &unused, e);
   j->end = n;
   if (!rc) mt_team_run(m->team, copy_thread, j);
   return rc;
