@@ -1,6 +1,5 @@
 /* Times the matrix products alone, one thread: decode (one input row) in GB/s of packed weights,
- * prefill in G multiply-adds a second, for every type, beside what the machine gives: read
- * bandwidth over a buffer as large, and multiply-adds from registers.
+ * prefill in G multiply-adds a second, for every type. `mutirao bench` says what the machine gives.
  *
  *   build/bench/kernels [isa [prefill rows [type]]] */
 #include <stdio.h>
@@ -9,7 +8,14 @@
 
 #include "mutirao/kernel.h"
 
-enum { COLS = 2048, ROWS = 5632, REPEAT = 5, MAX_PANELS_BYTES = 256 << 20 };
+enum {
+  COLS = 2048,
+  ROWS = 5632,
+  HEAD = 64,
+  REPEAT = 5,
+  MAX_PANELS_BYTES = 256 << 20,
+  CACHED_BYTES = 400 << 10
+};
 
 static double seconds_since(uint64_t t) {
   return (double)(mt_clock_ns() - t) * 1e-9;
@@ -31,18 +37,22 @@ static void fill(mt_matrix *m) {
   }
 }
 
-static volatile uint64_t sink;
-
-static double read_gb_per_s(const uint8_t *p, size_t n) {
+/* One row of input: GB/s of packed weights, all of them from memory, a few panels from the second
+ * cache, or summed by units of 64 columns as after attention. */
+static double decode_gb_per_s(const mt_kernels *kn, const mt_matrix *m, const mt_act *a, float *out,
+                              int64_t *acc, size_t panels) {
   double best = 0;
+  const int exp = -20;
   for (int r = 0; r < REPEAT; r++) {
-    uint64_t t = mt_clock_ns(), s[8] = {0};
-    const uint64_t *w = (const uint64_t *)(const void *)p;
-    for (size_t i = 0; i + 8 <= n / 8; i += 8)
-      for (int k = 0; k < 8; k++) s[k] += w[i + (size_t)k];
-    for (int k = 1; k < 8; k++) s[0] += s[k];
-    sink = s[0];
-    double g = (double)n / seconds_since(t) * 1e-9;
+    uint64_t t = mt_clock_ns();
+    size_t times = m->n_panels / panels;
+    for (size_t i = 0; i < times; i++) {
+      if (acc)
+        kn->gemm_units(m, 0, panels, a, 0, 1, &exp, acc, m->rows);
+      else
+        kn->gemm(m, 0, panels, a, 0, 1, out, m->rows);
+    }
+    double g = (double)(times * panels * m->panel_bytes) / seconds_since(t) * 1e-9;
     if (g > best) best = g;
   }
   return best;
@@ -50,40 +60,48 @@ static double read_gb_per_s(const uint8_t *p, size_t n) {
 
 static void bench_type(const mt_kernels *kn, mt_dtype type, size_t n_prefill) {
   mt_err e = {0};
-  mt_matrix m;
+  mt_matrix m, by_head;
   size_t one = mt_dtype_row_bytes(type, COLS), rows = MAX_PANELS_BYTES / one / 16 * 16;
+  uint32_t unit[COLS / HEAD + 1];
+  for (uint32_t i = 0; i <= COLS / HEAD; i++) unit[i] = i * HEAD;
   if (mt_matrix_init(&m, kn, type, rows, COLS, 0, NULL, 1, &e)) die(&e);
-  m.data = mt_pages_alloc(m.data_bytes);
+  if (mt_matrix_init(&by_head, kn, type, rows, COLS, 0, unit, COLS / HEAD, &e)) die(&e);
+  m.data = by_head.data = mt_pages_alloc(m.data_bytes);
   float *x = aligned_alloc(64, n_prefill * (COLS + 16) * sizeof *x);
   float *out = aligned_alloc(64, rows * sizeof *out);
+  int64_t *acc = aligned_alloc(64, rows * sizeof *acc);
   float *out_many = aligned_alloc(64, n_prefill * ROWS * sizeof *out);
-  if (!m.data || !x || !out || !out_many) exit(1);
+  if (!m.data || !x || !out || !acc || !out_many) exit(1);
   fill(&m);
+  memset(acc, 0, rows * sizeof *acc);
   for (size_t i = 0; i < n_prefill * (COLS + 16); i++) x[i] = (float)(i % 17) - 8;
   mt_act a = {0};
   if (mt_act_reserve(&a, &m, x, COLS + 16, n_prefill, &e)) die(&e);
-  double decode = 0, prefill = 0, read = read_gb_per_s(m.data, m.data_bytes), quant = 1e9;
+  double prefill = 0, quant = 1e9;
   for (int r = 0; r < REPEAT; r++) {
     uint64_t t = mt_clock_ns();
     kn->quantize(&a, &m, 0, n_prefill);
     double s = seconds_since(t);
     if (s < quant) quant = s;
     t = mt_clock_ns();
-    kn->gemm(&m, 0, m.n_panels, &a, 0, 1, out, rows);
-    double g = (double)m.data_bytes / seconds_since(t) * 1e-9;
-    if (g > decode) decode = g;
-    t = mt_clock_ns();
     kn->gemm(&m, 0, ROWS / 16, &a, 0, n_prefill, out_many, ROWS);
-    g = (double)n_prefill * COLS * ROWS / seconds_since(t) * 1e-9;
+    double g = (double)n_prefill * COLS * ROWS / seconds_since(t) * 1e-9;
     if (g > prefill) prefill = g;
   }
-  printf("%-8s decode %6.2f GB/s of %6.2f (%3.0f %%)  prefill %7.1f GMAC/s  quantize %6.3f ms\n",
-         mt_dtype_get(type)->name, decode, read, 100 * decode / read, prefill, quant * 1e3);
+  size_t few = CACHED_BYTES / m.panel_bytes;
+  printf(
+      "%-8s decode %6.2f GB/s, cached %6.2f, by heads %6.2f  prefill %7.1f GMAC/s  quantize %6.3f "
+      "ms\n",
+      mt_dtype_get(type)->name, decode_gb_per_s(kn, &m, &a, out, NULL, m.n_panels),
+      decode_gb_per_s(kn, &m, &a, out, NULL, few),
+      decode_gb_per_s(kn, &by_head, &a, NULL, acc, few), prefill, quant * 1e3);
   mt_act_free(&a);
   mt_pages_free(m.data, m.data_bytes);
   mt_matrix_fini(&m);
+  mt_matrix_fini(&by_head);
   free(x);
   free(out);
+  free(acc);
   free(out_many);
 }
 

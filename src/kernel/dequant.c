@@ -128,32 +128,24 @@ const int8_t mt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
 const int8_t mt_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 /* A minimum there is where m_at differs from d_at. */
-#define QINFO(slots_, low, high, bias_, values_, kind, scales, supers, d, m, unpack_)  \
-  {                                                                                    \
-    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_),        \
-    .values = (values_), .has_min = (d) != (m), .scale = MT_SCALE_##kind, .d_at = (d), \
-    .m_at = (m), .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high),   \
-    .scale_bytes = (scales), .super_bytes = (supers),                                  \
-    .record_bytes = (slots_)*2 * ((low) + (high)) + (scales), .unpack = (unpack_)      \
-  }
+#define QINFO(type, slots_, low, high, bias_, values_, kind, scales, supers, d, m, unpack_) \
+  [type] = {.slots = (slots_),                                                              \
+            .low_bits = (low),                                                              \
+            .high_bits = (high),                                                            \
+            .bias = (bias_),                                                                \
+            .values = (values_),                                                            \
+            .has_min = (d) != (m),                                                          \
+            .scale = MT_SCALE_##kind,                                                       \
+            .d_at = (d),                                                                    \
+            .m_at = (m),                                                                    \
+            .low_bytes = (slots_)*2 * (low),                                                \
+            .high_bytes = (slots_)*2 * (high),                                              \
+            .scale_bytes = (scales),                                                        \
+            .super_bytes = (supers),                                                        \
+            .record_bytes = (slots_)*2 * ((low) + (high)) + (scales),                       \
+            .unpack = (unpack_)},
 
-/* Slots, low and high bits, bias, values; scales: kind, bytes beside the block, bytes for 256,
- * where d and m stand in the file. */
-static const mt_qinfo TYPES[MT_DTYPE_COUNT] = {
-    [MT_Q8_0] = QINFO(32, 8, 0, 0, NULL, F16, 32, 0, 0, 0, unpack_q8_0),
-    [MT_Q4_0] = QINFO(32, 4, 0, 8, NULL, F16, 32, 0, 0, 0, unpack_q4_0),
-    [MT_Q4_1] = QINFO(32, 4, 0, 0, NULL, F16, 64, 0, 0, 2, unpack_q4_1),
-    [MT_Q5_0] = QINFO(32, 4, 1, 16, NULL, F16, 32, 0, 0, 0, unpack_q5_0),
-    [MT_Q5_1] = QINFO(32, 4, 1, 0, NULL, F16, 64, 0, 0, 2, unpack_q5_1),
-    [MT_Q2_K] = QINFO(16, 2, 0, 0, NULL, SUPER, 16, 64, 80, 82, unpack_q2_k),
-    [MT_Q3_K] = QINFO(16, 2, 1, 4, NULL, SUPER, 16, 32, 108, 108, unpack_q3_k),
-    [MT_Q4_K] = QINFO(32, 4, 0, 0, NULL, SUPER, 32, 64, 0, 2, unpack_q4_k),
-    [MT_Q5_K] = QINFO(32, 4, 1, 0, NULL, SUPER, 32, 64, 0, 2, unpack_q5_k),
-    [MT_Q6_K] = QINFO(16, 4, 2, 32, NULL, SUPER, 16, 32, 208, 208, unpack_q6_k),
-    [MT_IQ4_NL] = QINFO(32, 4, 0, 0, mt_iq4_values, F16, 32, 0, 0, 0, unpack_q4_0),
-    [MT_IQ4_XS] = QINFO(32, 4, 0, 0, mt_iq4_values, SUPER, 16, 32, 0, 0, unpack_iq4_xs),
-    [MT_MXFP4] = QINFO(32, 4, 0, 0, mt_mxfp4_values, E8M0, 16, 0, 0, 0, unpack_mxfp4),
-};
+static const mt_qinfo TYPES[MT_DTYPE_COUNT] = {MT_QUANTIZED_TYPES(QINFO)};
 
 const mt_qinfo *mt_qinfo_get(mt_dtype type) {
   return TYPES[type].slots ? &TYPES[type] : NULL;

@@ -51,6 +51,41 @@ extern const int8_t mt_iq4_values[16], mt_mxfp4_values[16];
 /* NULL for plain types. */
 const mt_qinfo *mt_qinfo_get(mt_dtype type);
 
+/* The quantized types, a row each: slots, low and high bits, bias, values; scales: kind, bytes
+ * beside the block, bytes for 256 elements; where d and m stand in the file; unpack. */
+#define MT_QUANTIZED_TYPES(X)                                                  \
+  X(MT_Q8_0, 32, 8, 0, 0, NULL, F16, 32, 0, 0, 0, unpack_q8_0)                 \
+  X(MT_Q4_0, 32, 4, 0, 8, NULL, F16, 32, 0, 0, 0, unpack_q4_0)                 \
+  X(MT_Q4_1, 32, 4, 0, 0, NULL, F16, 64, 0, 0, 2, unpack_q4_1)                 \
+  X(MT_Q5_0, 32, 4, 1, 16, NULL, F16, 32, 0, 0, 0, unpack_q5_0)                \
+  X(MT_Q5_1, 32, 4, 1, 0, NULL, F16, 64, 0, 0, 2, unpack_q5_1)                 \
+  X(MT_Q2_K, 16, 2, 0, 0, NULL, SUPER, 16, 64, 80, 82, unpack_q2_k)            \
+  X(MT_Q3_K, 16, 2, 1, 4, NULL, SUPER, 16, 32, 108, 108, unpack_q3_k)          \
+  X(MT_Q4_K, 32, 4, 0, 0, NULL, SUPER, 32, 64, 0, 2, unpack_q4_k)              \
+  X(MT_Q5_K, 32, 4, 1, 0, NULL, SUPER, 32, 64, 0, 2, unpack_q5_k)              \
+  X(MT_Q6_K, 16, 4, 2, 32, NULL, SUPER, 16, 32, 208, 208, unpack_q6_k)         \
+  X(MT_IQ4_NL, 32, 4, 0, 0, mt_iq4_values, F16, 32, 0, 0, 0, unpack_q4_0)      \
+  X(MT_IQ4_XS, 32, 4, 0, 0, mt_iq4_values, SUPER, 16, 32, 0, 0, unpack_iq4_xs) \
+  X(MT_MXFP4, 32, 4, 0, 0, mt_mxfp4_values, E8M0, 16, 0, 0, 0, unpack_mxfp4)
+
+/* Bytes of a record's codes, of a whole record, of an entry for 256 elements: what mt_qinfo says,
+ * for kernels that want constants. */
+typedef struct mt_record_size {
+  size_t codes, record, super;
+} mt_record_size;
+
+static inline mt_record_size mt_record_size_of(mt_dtype type) {
+#define MT_RECORD_CASE(type, slots, low, high, bias, values, kind, scales, supers, d, m, unpack)   \
+  case type:                                                                                       \
+    return (mt_record_size){(slots)*2 * ((low) + (high)), (slots)*2 * ((low) + (high)) + (scales), \
+                            supers};
+  switch (type) {
+    MT_QUANTIZED_TYPES(MT_RECORD_CASE)
+    default: return (mt_record_size){0, 0, 0};
+  }
+#undef MT_RECORD_CASE
+}
+
 static inline size_t mt_panel_supers_bytes(const mt_matrix *m, const mt_qinfo *qi) {
   return m->n_supers * qi->super_bytes;
 }

@@ -2,7 +2,7 @@
  * Included by each instruction set after
  *   WALK_PANELS   panels that a tile takes together (1 or 2)
  *   DIRECT_ROWS   so few rows take one panel after the other, for the sake of one ascending stream
- *   add_units     see mt_add_units; 16 sums
+ *   add_units     see mt_add_units, with the quantum's exponent; 16 sums, of which `rows` count
  * are defined. A chain's weights are read once for WALK_ROWS input rows. */
 
 enum { WALK_ROWS = 192, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
@@ -20,8 +20,9 @@ typedef struct walk {
 /* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
  * start. */
 typedef void chains_fn(const walk *j, size_t c0, size_t c1);
-/* All units of one panel for at most DIRECT_ROWS rows, into out or acc as gemm and gemm_units. */
-typedef int direct_fn(const walk *j, const int *exp, int64_t *acc, float *out, size_t ld);
+/* All units of one panel for at most DIRECT_ROWS rows, into out or acc as gemm and gemm_units.
+ * False, and nothing done, where a sum is out of range: then chains serve. */
+typedef bool direct_fn(const walk *j, const int *exp, int64_t *acc, float *out, size_t ld);
 
 /* What a weight type brings. */
 typedef struct walk_fns {
@@ -47,11 +48,10 @@ static void store_sums(const walk *j, bool first, float *out, size_t ld) {
 static int add_sums(const walk *j, const int *exp, int64_t *acc, size_t ld) {
   int failed = 0;
   for (size_t t = 0; t < j->n; t++) {
-    double factor = mt_unit_factor(exp[j->row + t]);
     int64_t *to = acc + (j->row + t) * ld + j->panel * MT_PANEL_ROWS;
     for (size_t p = 0; p < j->n_panels; p++)
-      failed += add_units(j->sum[t] + p * MT_PANEL_ROWS, mt_panel_rows(j->m, j->panel + p), factor,
-                          to + p * MT_PANEL_ROWS);
+      failed += add_units(j->sum[t] + p * MT_PANEL_ROWS, mt_panel_rows(j->m, j->panel + p),
+                          exp[j->row + t], to + p * MT_PANEL_ROWS);
   }
   return failed;
 }
@@ -87,8 +87,8 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += WALK_ROWS) {
       j.n = row_end - j.row < WALK_ROWS ? row_end - j.row : WALK_ROWS;
-      failed += fns->direct && step == 1 ? fns->direct(&j, exp, acc, out, ld)
-                                         : walk_units(&j, fns->chains, exp, acc, out, ld);
+      if (step > 1 || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
+        failed += walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }
   return failed;

@@ -18,7 +18,8 @@ enum {
 };
 
 /* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, double factor, int64_t *acc) {
+static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
+  const double factor = mt_unit_factor(exp);
   const __m256d f = _mm256_set1_pd(factor), magic = _mm256_set1_pd(MT_RINT_MAGIC);
   const __m256d limit = _mm256_set1_pd(MT_UNIT_LIMIT), sign = _mm256_set1_pd(-0.0);
   const __m256i bits = _mm256_set1_epi64x(MT_RINT_MAGIC_BITS);
@@ -358,20 +359,18 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b
 }
 
 MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool int8, size_t n) {
-  const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
-  const size_t super_bytes = qi->super_bytes;
+  const mt_record_size size = mt_record_size_of(type);
   const mt_act a = *j->a; /* its fields stay in registers */
-  const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
+  const uint8_t *records = j->data[0] + j->m->n_supers * size.super;
   for (size_t c = c0; c < c1; c++) {
     __m256 acc[DIRECT_ROWS][2];
     MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
     for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
-      const uint8_t *rec = records + b * record;
-      size_t super = by_super(type) ? j->m->block[b].super * super_bytes : 0;
-      if (wants_prefetch(type)) prefetch_ahead(rec, record);
-      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, 0, n, acc);
-      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, 1, n, acc);
+      const uint8_t *rec = records + b * size.record;
+      size_t super = by_super(type) ? j->m->block[b].super * size.super : 0;
+      if (wants_prefetch(type)) prefetch_ahead(rec, size.record);
+      direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 0, n, acc);
+      direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 1, n, acc);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t], acc[t]);
   }

@@ -17,23 +17,38 @@ enum {
   MAX_BLOCKS_16 = 18
 };
 
+/* The bits of the least |sum| that is out of range at a quantum, for sums as f32; what is below
+ * 2^51 quanta rounds by adding 1.5 × 2^52 as a double. 0 where that is no normal f32, or exp no
+ * exponent of a quantum: then each sum is looked at by itself. */
+MT_INLINE uint32_t limit_bits(int exp) {
+  int64_t e = (int64_t)exp + 51 + 127;
+  return e < 1 || exp < -1022 || exp > 1022 ? 0 : (uint32_t)(e > 255 ? 255 : e) << 23;
+}
+MT_INLINE __m512i magnitude_bits(__m512 p) {
+  return _mm512_and_si512(_mm512_castps_si512(p), _mm512_set1_epi32(0x7fffffff));
+}
+
+/* acc + rint(p × factor), and MT_RINT_MAGIC_BITS, which the caller takes off. */
+MT_INLINE __m512i add_rounded(__m512i acc, __m256 p, __m512d factor) {
+  __m512d y = _mm512_fmadd_pd(_mm512_cvtps_pd(p), factor, _mm512_set1_pd(MT_RINT_MAGIC));
+  return _mm512_add_epi64(acc, _mm512_castpd_si512(y));
+}
+
 /* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, double factor, int64_t *acc) {
-  const __m512d f = _mm512_set1_pd(factor), magic = _mm512_set1_pd(MT_RINT_MAGIC);
-  const __m512d limit = _mm512_set1_pd(MT_UNIT_LIMIT);
-  const __m512i bits = _mm512_set1_epi64(MT_RINT_MAGIC_BITS);
-  if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
-  __m512i v[2];
-  unsigned fits = 255;
-  for (int i = 0; i < 2; i++) {
-    __m512d y = _mm512_mul_pd(_mm512_cvtps_pd(_mm256_loadu_ps(p + 8 * i)), f);
-    fits &= _mm512_cmp_pd_mask(_mm512_abs_pd(y), limit, _CMP_LT_OQ);
-    v[i] = _mm512_sub_epi64(_mm512_castpd_si512(_mm512_add_pd(y, magic)), bits);
-  }
-  if (fits != 255) return mt_add_units(p, rows, factor, acc);
-  for (int i = 0; i < 2; i++) {
-    int64_t *to = acc + 8 * i;
-    _mm512_storeu_si512((void *)to, _mm512_add_epi64(_mm512_loadu_si512((const void *)to), v[i]));
+static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
+  const __m512 v = _mm512_loadu_ps(p);
+  const __m512d factor = _mm512_set1_pd(mt_unit_factor(exp));
+  const __m512i magic = _mm512_set1_epi64(MT_RINT_MAGIC_BITS);
+  const __mmask16 most = (__mmask16)((1u << rows) - 1);
+  if (_mm512_mask_cmplt_epu32_mask(most, magnitude_bits(v),
+                                   _mm512_set1_epi32((int)limit_bits(exp))) != most)
+    return mt_add_units(p, rows, mt_unit_factor(exp), acc);
+  const __mmask8 half[2] = {(__mmask8)most, (__mmask8)(most >> 8)};
+  const __m256 part[2] = {_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)};
+  MT_UNROLL for (int i = 0; i < 2; i++) {
+    __m512i to = _mm512_maskz_loadu_epi64(half[i], acc + 8 * i);
+    to = _mm512_sub_epi64(add_rounded(to, part[i], factor), magic);
+    _mm512_mask_storeu_epi64(acc + 8 * i, half[i], to);
   }
   return 0;
 }
@@ -116,6 +131,9 @@ MT_INLINE bool has_min(mt_dtype type) {
 MT_INLINE bool by_super(mt_dtype type) {
   return (type >= MT_Q2_K && type <= MT_Q6_K) || type == MT_IQ4_XS;
 }
+MT_INLINE bool slots_16(mt_dtype type) {
+  return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
+}
 MT_INLINE bool signed_scales(mt_dtype type) {
   return type == MT_Q3_K || type == MT_Q6_K || type == MT_IQ4_XS;
 }
@@ -171,8 +189,7 @@ MT_INLINE __m512i field(__m512i v, int shift, int mask) {
 }
 
 /* Bit g of each byte for rows 0–7, bit g + 4 of the same bytes for rows 8–15. */
-MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
-  __m512i v = _mm512_broadcast_i64x4(load_32(p));
+MT_INLINE __m512i high_q3_k(__m512i v, int g) {
   __m512i shift =
       _mm512_inserti64x4(_mm512_set1_epi16((short)g), _mm256_set1_epi16((short)(g + 4)), 1);
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
@@ -204,31 +221,71 @@ MT_INLINE __m512i values_table(mt_dtype type) {
   return _mm512_broadcast_i32x4(_mm_add_epi8(value, bias));
 }
 
-/* The 64 codes of group g; signed bytes come with their sign bit flipped. */
-MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
-  int s = (int)g;
+/* The vectors of a record that hold a group's bits. Groups share them, and the compiler would load
+ * them again for each. */
+typedef struct planes {
+  __m512i low, high;
+} planes;
+
+MT_INLINE size_t low_vector(mt_dtype type, size_t g) {
   switch (type) {
-    case MT_Q8_0: return _mm512_xor_si512(load_64(rec + 64 * g), _mm512_set1_epi8((char)0x80));
-    case MT_Q2_K: return field(load_64(rec), 2 * s, 3);
+    case MT_Q8_0: return g;
+    case MT_Q2_K:
+    case MT_Q3_K: return 0;
+    case MT_Q6_K: return g % 2;
+    default: return g % 4;
+  }
+}
+MT_INLINE bool has_high(mt_dtype type) {
+  return type == MT_Q3_K || type == MT_Q6_K || type == MT_Q5_0 || type == MT_Q5_1 ||
+         type == MT_Q5_K;
+}
+
+/* The planes for group g, where those of group `before` are held already (or any number above the
+ * last group). */
+MT_INLINE void load_planes(mt_dtype type, const uint8_t *rec, size_t before, size_t g, planes *p) {
+  const bool first = before > 8;
+  if (first || low_vector(type, before) != low_vector(type, g)) {
+    p->low = load_64(rec + 64 * low_vector(type, g));
+    __asm__("" : "+v"(p->low));
+  }
+  if (!first || !has_high(type)) return;
+  const uint8_t *high = rec + (slots_16(type) ? 64 : 256);
+  if (type == MT_Q3_K)
+    p->high = _mm512_broadcast_i64x4(load_32(high));
+  else
+    p->high = load_64(type == MT_Q6_K ? rec + 128 : high);
+  __asm__("" : "+v"(p->high));
+}
+
+/* The 64 codes of group g; signed bytes come with their sign bit flipped. */
+MT_INLINE __m512i codes_of(mt_dtype type, const planes *p, size_t g) {
+  const int s = (int)g;
+  switch (type) {
+    case MT_Q8_0: return _mm512_xor_si512(p->low, _mm512_set1_epi8((char)0x80));
+    case MT_Q2_K: return field(p->low, 2 * s, 3);
     case MT_Q3_K:
-      return _mm512_or_si512(field(load_64(rec), 2 * s, 3),
-                             _mm512_slli_epi16(high_q3_k(rec + 64, s), 2));
+      return _mm512_or_si512(field(p->low, 2 * s, 3), _mm512_slli_epi16(high_q3_k(p->high, s), 2));
     case MT_Q6_K:
-      return _mm512_or_si512(field(load_64(rec + 64 * (g % 2)), 4 * (s / 2), 15),
-                             _mm512_slli_epi16(field(load_64(rec + 128), 2 * s, 3), 4));
+      return _mm512_or_si512(field(p->low, 4 * (s / 2), 15),
+                             _mm512_slli_epi16(field(p->high, 2 * s, 3), 4));
     case MT_Q5_0:
     case MT_Q5_1:
     case MT_Q5_K:
-      return _mm512_or_si512(field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15),
-                             _mm512_slli_epi16(field(load_64(rec + 256), s, 1), 4));
+      return _mm512_or_si512(field(p->low, 4 * (s / 4), 15),
+                             _mm512_slli_epi16(field(p->high, s, 1), 4));
     case MT_IQ4_NL:
     case MT_IQ4_XS:
-    case MT_MXFP4:
-      return _mm512_shuffle_epi8(values_table(type),
-                                 field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15));
-    default: return field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15);
+    case MT_MXFP4: return _mm512_shuffle_epi8(values_table(type), field(p->low, 4 * (s / 4), 15));
+    default: return field(p->low, 4 * (s / 4), 15);
   }
 }
+
+/* Groups in the order in which those that share bytes follow one another. */
+MT_INLINE size_t group_at(size_t groups, size_t i) {
+  return i % 2 * (groups / 2) + i / 2;
+}
+enum { NO_GROUP = 99 };
 
 /* Four activations of a group, in every lane. */
 MT_INLINE __m512i broadcast_4(const int8_t *p) {
@@ -237,48 +294,59 @@ MT_INLINE __m512i broadcast_4(const int8_t *p) {
   return _mm512_set1_epi32(v);
 }
 
-MT_INLINE bool slots_16(mt_dtype type) {
-  return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
-}
+/* Where the records of a panel and the input stand; a block moves all of them on. */
+typedef struct place {
+  const uint8_t *rec, *supers;
+  const int8_t *hi, *lo;
+  const int16_t *q;
+  const float *scale;
+  const int32_t *sum;
+} place;
 
 #if MT_VNNI
 
 enum { CODES_SIGNED = false };
 
 /* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
- * exactly. */
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
-                          size_t n, __m512i dot[DIRECT_ROWS]) {
+ * exactly. Two sums for each plane: one would wait for itself. */
+MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
+                          __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
-  MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
+  __m512i hi[DIRECT_ROWS][2], lo[DIRECT_ROWS][2];
+  MT_UNROLL for (size_t t = 0; t < n; t++) hi[t][0] = hi[t][1] = lo[t][0] = lo[t][1] =
+      _mm512_setzero_si512();
+  planes held;
   MT_UNROLL for (size_t i = 0; i < groups; i++) {
-    size_t g = i % 2 * (groups / 2) + i / 2; /* groups that share bytes follow one another */
-    __m512i w = load_codes(type, rec, g);
+    const size_t g = group_at(groups, i);
+    load_planes(type, p->rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
+    const __m512i w = codes_of(type, &held, g);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
-      size_t q = at + t * a->q_stride + 4 * g;
-      hi[t] = _mm512_dpbusd_epi32(hi[t], w, broadcast_4(a->hi + q));
-      if (!int8) lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
+      size_t q = t * stride + 4 * g;
+      hi[t][i % 2] = _mm512_dpbusd_epi32(hi[t][i % 2], w, broadcast_4(p->hi + q));
+      if (!int8) lo[t][i % 2] = _mm512_dpbusd_epi32(lo[t][i % 2], w, broadcast_4(p->lo + q));
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      int8 ? hi[t] : _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    dot[t] = _mm512_add_epi32(hi[t][0], hi[t][1]);
+    if (int8) continue;
+    __m512i low = _mm512_add_epi32(lo[t][0], lo[t][1]);
+    dot[t] = _mm512_add_epi32(_mm512_slli_epi32(dot[t], 8), low);
+  }
 }
 
 #else
 
 enum { CODES_SIGNED = true }; /* once unpacked */
 
-/* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3.
+/* The codes of a group without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3.
  */
-MT_INLINE void load_pairs(mt_dtype type, const uint8_t *rec, size_t g, __m512i pair[2]) {
+MT_INLINE void to_pairs(mt_dtype type, __m512i c, __m512i pair[2]) {
   const __m512i first = _mm512_broadcast_i32x4(
       _mm_set_epi8(-1, 13, -1, 12, -1, 9, -1, 8, -1, 5, -1, 4, -1, 1, -1, 0));
   const __m512i second = _mm512_broadcast_i32x4(
       _mm_set_epi8(-1, 15, -1, 14, -1, 11, -1, 10, -1, 7, -1, 6, -1, 3, -1, 2));
   const unsigned bits = code_bias_bits(type);
   const __m512i bias = _mm512_set1_epi16((short)(bits ? 1 << bits : 0));
-  __m512i c = load_codes(type, rec, g);
   pair[0] = _mm512_sub_epi16(_mm512_shuffle_epi8(c, first), bias);
   pair[1] = _mm512_sub_epi16(_mm512_shuffle_epi8(c, second), bias);
 }
@@ -291,14 +359,17 @@ MT_INLINE __m512i broadcast_pair(const int16_t *p) {
 }
 
 /* Σ w × q in 16 bits: what 8-bit codes need, since the products of both do not fit vpmaddubsw. */
-MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
+MT_INLINE void dot_wide(mt_dtype type, const place *p, size_t stride, size_t n,
                         __m512i dot[DIRECT_ROWS]) {
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
-  MT_UNROLL for (size_t g = 0; g < 8; g++) {
+  planes held;
+  MT_UNROLL for (size_t i = 0; i < 8; i++) {
+    const size_t g = group_at(8, i);
     __m512i pair[2];
-    load_pairs(type, rec, g, pair);
+    load_planes(type, p->rec, i ? group_at(8, i - 1) : NO_GROUP, g, &held);
+    to_pairs(type, codes_of(type, &held, g), pair);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
-      const int16_t *q = a->q + at + t * a->q_stride + 4 * g;
+      const int16_t *q = p->q + t * stride + 4 * g;
       dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(pair[0], broadcast_pair(q)));
       dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(pair[1], broadcast_pair(q + 2)));
     }
@@ -308,23 +379,25 @@ MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, const mt_act *a, size
 /* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each
  * adding at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 ×
  * 3840, 4 × 7936 and 2 × 16128 are below 32768. */
-MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
-                         size_t n, __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
+                         __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
   const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(int8 ? 1 : 256);
+  planes held;
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
     MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
     MT_UNROLL for (size_t i = i0; i < i0 + step; i++) {
-      size_t g = i % 2 * (groups / 2) + i / 2; /* groups that share bytes follow one another */
-      __m512i w = load_codes(type, rec, g);
+      const size_t g = group_at(groups, i);
+      load_planes(type, p->rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
+      const __m512i w = codes_of(type, &held, g);
       MT_UNROLL for (size_t t = 0; t < n; t++) {
-        size_t q = at + t * a->q_stride + 4 * g;
-        hi[t] = _mm512_add_epi16(hi[t], _mm512_maddubs_epi16(w, broadcast_4(a->hi + q)));
-        if (!int8) lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
+        size_t q = t * stride + 4 * g;
+        hi[t] = _mm512_add_epi16(hi[t], _mm512_maddubs_epi16(w, broadcast_4(p->hi + q)));
+        if (!int8) lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(p->lo + q)));
       }
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
@@ -339,12 +412,12 @@ MT_INLINE bool wide_codes(mt_dtype type) {
   return code_bias_bits(type) == 7;
 }
 
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
-                          size_t n, __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
+                          __m512i dot[DIRECT_ROWS]) {
   if (wide_codes(type))
-    dot_wide(type, rec, a, at, n, dot);
+    dot_wide(type, p, stride, n, dot);
   else
-    dot_codes(type, rec, a, at, int8, n, dot);
+    dot_codes(type, p, stride, int8, n, dot);
 }
 
 #endif
@@ -364,83 +437,75 @@ MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b,
-                            const uint8_t *rec, const uint8_t *super, size_t planes, bool int8,
-                            size_t n, __m512 acc[DIRECT_ROWS]) {
+MT_INLINE place start_of_panel(mt_dtype type, const walk *j) {
+  const mt_act *a = j->a;
+  const size_t at = j->row * a->q_stride, block = j->row * a->n_blocks;
+  if (is_plain(type)) return (place){0};
+  return (place){.rec = j->data[0] + j->m->n_supers * mt_record_size_of(type).super,
+                 .supers = j->data[0],
+                 .hi = a->hi + at,
+                 .lo = a->lo + at,
+                 .q = a->q + at,
+                 .scale = a->scale + block,
+                 .sum = a->sum + block};
+}
+
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint8_t *super,
+                            bool int8, size_t n, __m512 acc[DIRECT_ROWS]) {
   const size_t slots = slots_16(type) ? 16 : 32;
+  const uint8_t *scales = p->rec + mt_record_size_of(type).codes;
   __m512i dot[DIRECT_ROWS];
   __m512 dw, mw;
-  dot_packed(type, rec, a, row * a->q_stride + b * slots, int8, n, dot);
+  dot_packed(type, p, a->q_stride, int8, n, dot);
   /* Bytes are touched in ascending order, or the hardware does not see the stream. */
-  __asm__ volatile("" ::: "memory");
-  load_scales(type, rec + planes, super, &dw, &mw);
+  __asm__ volatile("" : "+r"(scales) : "v"(dot[0]));
+  load_scales(type, scales, super, &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
-    size_t s = (row + t) * a->n_blocks + b;
-    __m512 da = _mm512_set1_ps(a->scale[s]);
-    __m512i sum = _mm512_set1_epi32(a->sum[s]);
+    __m512 da = _mm512_set1_ps(p->scale[t * a->n_blocks]);
+    __m512i sum = _mm512_set1_epi32(p->sum[t * a->n_blocks]);
     if (packed_bias_bits(type))
       dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
     acc[t] = add_block(acc[t], dw, da, dot[t]);
     if (has_min(type))
       acc[t] = _mm512_fmadd_ps(mw, _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum)), acc[t]);
   }
-}
-
-/* Where the records of a panel lie, found once. */
-typedef struct records {
-  const uint8_t *first, *supers;
-  size_t bytes, planes, super_bytes; /* of a record; of its codes; of an entry of supers */
-} records;
-
-MT_INLINE records records_of(mt_dtype type, const walk *j) {
-  if (is_plain(type)) return (records){0};
-  const mt_qinfo *qi = mt_qinfo_get(type);
-  return (records){.first = j->data[0] + mt_panel_supers_bytes(j->m, qi),
-                   .supers = j->data[0],
-                   .bytes = qi->record_bytes,
-                   .planes = (size_t)qi->record_bytes - qi->scale_bytes,
-                   .super_bytes = qi->super_bytes};
+  p->rec += mt_record_size_of(type).record;
+  p->hi += slots;
+  p->lo += slots;
+  p->q += slots;
+  p->scale++;
+  p->sum++;
 }
 
 /* A chain of n rows of one panel. */
-MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, const records *r,
-                                size_t c, bool int8, size_t n, __m512 acc[]) {
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
+                                bool int8, size_t n, __m512 acc[]) {
   const size_t end = j->m->chain[c + 1];
   for (size_t b = j->m->chain[c]; b < end; b++) {
-    const uint8_t *rec = r->first + b * r->bytes;
-    size_t super = by_super(type) ? j->m->block[b].super * r->super_bytes : 0;
-    if (wants_prefetch(type)) prefetch_ahead(rec, r->bytes);
-    direct_block(type, a, j->row, b, rec, r->supers + super, r->planes, int8, n, acc);
+    const mt_record_size size = mt_record_size_of(type);
+    size_t super = by_super(type) ? j->m->block[b].super * size.super : 0;
+    if (wants_prefetch(type)) prefetch_ahead(p->rec, size.record);
+    direct_block(type, a, p, p->supers + super, int8, n, acc);
   }
 }
 
-/* Eight sums rounded and added where they are in range; returns which of `lanes` are not. */
-MT_INLINE __mmask8 add_rounded(__m256 p, __m512d factor, __mmask8 lanes, __m512i *acc) {
-  const __m512d magic = _mm512_set1_pd(MT_RINT_MAGIC), limit = _mm512_set1_pd(MT_UNIT_LIMIT);
-  __m512d y = _mm512_mul_pd(_mm512_cvtps_pd(p), factor);
-  __mmask8 fits = _mm512_cmp_pd_mask(_mm512_abs_pd(y), limit, _CMP_LT_OQ) & lanes;
-  __m512i v = _mm512_sub_epi64(_mm512_castpd_si512(_mm512_add_pd(y, magic)),
-                               _mm512_set1_epi64(MT_RINT_MAGIC_BITS));
-  *acc = _mm512_mask_add_epi64(*acc, fits, *acc, v);
-  return lanes & (__mmask8)~fits;
-}
-
-/* All units of one panel, n rows; the sums stay in registers. */
-MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
-                     size_t ld, bool int8, size_t n) {
+/* All units of one panel, n rows; the sums stay in registers. Gives up, with nothing written,
+ * where one is out of range. */
+MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
+                      size_t ld, bool int8, size_t n) {
   const mt_act a = *j->a; /* its fields stay in registers */
-  const records r = records_of(type, j);
   const mt_matrix *m = j->m;
   const unsigned rows = (1u << mt_panel_rows(m, j->panel)) - 1u;
   const __mmask8 half[2] = {(__mmask8)rows, (__mmask8)(rows >> 8)};
   const size_t at = j->row * ld + j->panel * LANES;
+  place p = start_of_panel(type, j);
   __m512 total[DIRECT_ROWS];
-  __m512i acc[DIRECT_ROWS][2];
-  int failed = 0;
+  __m512d factor[DIRECT_ROWS];
+  __m512i acc[DIRECT_ROWS][2], largest[DIRECT_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     total[t] = _mm512_setzero_ps();
-    for (size_t h = 0; to && h < 2; h++)
-      acc[t][h] = _mm512_maskz_loadu_epi64(half[h], to + at + t * ld + 8 * h);
+    factor[t] = _mm512_set1_pd(to ? mt_unit_factor(exp[j->row + t]) : 0);
+    acc[t][0] = acc[t][1] = largest[t] = _mm512_setzero_si512();
   }
   for (size_t u = 0; u < m->n_units; u++) {
     __m512 sum[DIRECT_ROWS];
@@ -451,7 +516,7 @@ MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, 
       if (is_plain(type))
         direct_plain(type, j, c, n, chain);
       else
-        direct_quantized(type, j, &a, &r, c, int8, n, chain);
+        direct_quantized(type, j, &a, &p, c, int8, n, chain);
       MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], chain[t]);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
@@ -459,23 +524,31 @@ MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, 
         total[t] = _mm512_add_ps(total[t], sum[t]);
         continue;
       }
-      const __m512d factor = _mm512_set1_pd(mt_unit_factor(exp[j->row + t]));
-      __mmask8 b0 = add_rounded(_mm512_castps512_ps256(sum[t]), factor, half[0], &acc[t][0]);
-      __mmask8 b1 = add_rounded(_mm512_extractf32x8_ps(sum[t], 1), factor, half[1], &acc[t][1]);
-      failed += __builtin_popcount(b0) + __builtin_popcount(b1);
+      largest[t] = _mm512_max_epu32(largest[t], magnitude_bits(sum[t]));
+      acc[t][0] = add_rounded(acc[t][0], _mm512_castps512_ps256(sum[t]), factor[t]);
+      acc[t][1] = add_rounded(acc[t][1], _mm512_extractf32x8_ps(sum[t], 1), factor[t]);
     }
   }
+  MT_UNROLL for (size_t t = 0; to && t < n; t++) {
+    const __m512i limit = _mm512_set1_epi32((int)limit_bits(exp[j->row + t]));
+    if (_mm512_mask_cmplt_epu32_mask((__mmask16)rows, largest[t], limit) != rows) return false;
+  }
+  const __m512i magic = _mm512_set1_epi64((int64_t)(m->n_units * (uint64_t)MT_RINT_MAGIC_BITS));
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     if (!to) _mm512_mask_storeu_ps(out + at + t * ld, (__mmask16)rows, total[t]);
-    for (size_t h = 0; to && h < 2; h++)
-      _mm512_mask_storeu_epi64(to + at + t * ld + 8 * h, half[h], acc[t][h]);
+    for (size_t h = 0; to && h < 2; h++) {
+      int64_t *here = to + at + t * ld + 8 * h;
+      __m512i before = _mm512_maskz_loadu_epi64(half[h], here);
+      _mm512_mask_storeu_epi64(here, half[h],
+                               _mm512_add_epi64(before, _mm512_sub_epi64(acc[t][h], magic)));
+    }
   }
-  return failed;
+  return true;
 }
 
 /* One or two rows. */
-MT_INLINE int direct_rows(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
-                          size_t ld) {
+MT_INLINE bool direct_rows(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
+                           size_t ld) {
   const bool int8 = j->a->int8 && !is_plain(type);
   if (j->n == 1)
     return int8 ? direct(type, j, exp, to, out, ld, true, 1)
@@ -502,8 +575,12 @@ typedef struct unpacked {
 
 MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t *code) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  MT_UNROLL for (size_t g = 0; g < groups; g++)
-      _mm512_store_si512((void *)(code + g * 128 + p * 64), load_codes(type, rec, g));
+  planes held;
+  MT_UNROLL for (size_t i = 0; i < groups; i++) {
+    const size_t g = group_at(groups, i);
+    load_planes(type, rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
+    _mm512_store_si512((void *)(code + g * 128 + p * 64), codes_of(type, &held, g));
+  }
 }
 
 /* dot += codes × one plane of q. */
@@ -541,9 +618,12 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 
 MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t *code) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  MT_UNROLL for (size_t g = 0; g < groups; g++) {
+  planes held;
+  MT_UNROLL for (size_t i = 0; i < groups; i++) {
+    const size_t g = group_at(groups, i);
     __m512i pair[2];
-    load_pairs(type, rec, g, pair);
+    load_planes(type, rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
+    to_pairs(type, codes_of(type, &held, g), pair);
     _mm512_store_si512((void *)(code + g * 128 + p * 32), pair[0]);
     _mm512_store_si512((void *)(code + g * 128 + 64 + p * 32), pair[1]);
   }
@@ -673,13 +753,13 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
   }
 }
 
-#define DEFINE_TYPE(name, type, chains_of)                                                \
-  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) {                  \
-    chains_of(type, j, c0, c1);                                                           \
-  }                                                                                       \
-  static int NAME(direct_##name)(const walk *j, const int *exp, int64_t *acc, float *out, \
-                                 size_t ld) {                                             \
-    return direct_rows(type, j, exp, acc, out, ld);                                       \
+#define DEFINE_TYPE(name, type, chains_of)                                                 \
+  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) {                   \
+    chains_of(type, j, c0, c1);                                                            \
+  }                                                                                        \
+  static bool NAME(direct_##name)(const walk *j, const int *exp, int64_t *acc, float *out, \
+                                  size_t ld) {                                             \
+    return direct_rows(type, j, exp, acc, out, ld);                                        \
   }
 
 DEFINE_TYPE(f32, MT_F32, chains_plain)

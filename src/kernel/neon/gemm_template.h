@@ -11,7 +11,8 @@
 enum { LANES = 4, VECTORS = MT_PANEL_ROWS / LANES, PLAIN_ROWS = 4, DIRECT_ROWS = 1 };
 
 /* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, double factor, int64_t *acc) {
+static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
+  const double factor = mt_unit_factor(exp);
   if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
   float64x2_t y[2 * VECTORS];
   uint64x2_t fits = vdupq_n_u64(~0ull);
