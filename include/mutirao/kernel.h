@@ -62,6 +62,12 @@ void mt_matrix_fini(mt_matrix *m);
  * says) is this slice's k = 0. Several threads may pack different panels at once. */
 void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
                     size_t src_row_bytes, size_t src_k);
+/* The same for one panel whose rows lie anywhere: row[i], for each that m has there, is the panel's
+ * row i. Whole panels of whole blocks are the fast way. */
+void mt_matrix_pack_panel(mt_matrix *m, size_t panel, const void *const *row, size_t src_k);
+/* A hash that changes when the bytes change that packing gives for this type (nobody has to
+ * remember a version): that of a small matrix, packed whole and in cut blocks. */
+uint64_t mt_matrix_layout_hash(const mt_kernels *kn, mt_dtype type);
 /* out [cols] = row `row` as f32 (the value that the file's bytes mean). Used for embedding rows. */
 void mt_matrix_row(const mt_matrix *m, size_t row, float *out);
 
@@ -125,11 +131,14 @@ static inline size_t mt_attend_scratch_floats(size_t head_dim) {
 /* ---- the table --------------------------------------------------------------------------- */
 
 struct mt_kernels {
-  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "openblas" */
+  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot", "openblas" */
   bool exact;      /* false: bits may differ from ref (openblas) */
 
   /* Prepares rows [row_begin, row_end) of a (reserved for m). No-op for f32 inputs. */
   void (*quantize)(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+  /* The blocks [block_begin, block_end) of one row: several threads may share a row. */
+  void (*quantize_blocks)(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                          size_t block_end);
   /* out [row t][ld_out] for panels [panel_begin, panel_end) and rows [row_begin, row_end) of a:
    * out[t·ld_out + r] = Σ_k w[r][k]·x[t][k]. Recipe, plain types: within a unit, for each
    * MT_CHAIN of K counted from the unit's start a chain of fma from 0 in ascending k; the
@@ -220,6 +229,22 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn);
 uint64_t mt_kernels_run_fma(const mt_kernels *kn, uint64_t rounds);
 uint64_t mt_kernels_run_dot(const mt_kernels *kn, uint64_t rounds);
 void mt_kernels_run_read(const mt_kernels *kn, const void *p, size_t bytes, size_t streams);
+
+/* The CPU that OpenBLAS believes to run on (its "core type", which decides its kernels; the
+ * environment variable OPENBLAS_CORETYPE sets it), and what one thread gets from it. Some versions
+ * do not know newer CPUs, or see less of them on a virtual machine, and fall back to kernels for
+ * one of twenty years ago. */
+typedef struct mt_blas_core {
+  const char *name;   /* as the library says it; static */
+  const char *better; /* a core type that fits this CPU, for OPENBLAS_CORETYPE; static */
+  double sgemm_per_s; /* operations of its f32 product, a multiply-add counting as two */
+  double fma_per_s;   /* those of mt_kernels_run_fma, measured in turn with it */
+} mt_blas_core;
+/* False where another core type would do better: the library's has no fused multiply-adds, or its
+ * product is slower than half of this CPU's, which well-chosen kernels are not. True where the core
+ * type is `better` itself, and where mt_kernels_get does not give "openblas" (the names are then
+ * "" and the rates 0). Takes about 5 ms. */
+bool mt_kernels_judge_openblas(mt_blas_core *c);
 
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
 void mt_kernels_set_fp_control(void);

@@ -104,6 +104,11 @@ typedef struct mt_model_options {
   size_t max_rows;           /* rows of a step */
   uint64_t max_memory_bytes; /* of this rank; 0: what the machine has to give, shared by the node's
                                 ranks */
+  const char *pack_cache; /* directory where this rank's packed weights are kept; NULL: nowhere */
+  /* Told, while weights are loaded, how many bytes of this rank's part of the file are packed; from
+   * the thread that loads. NULL: nobody. */
+  void (*progress)(void *arg, uint64_t done_bytes, uint64_t total_bytes);
+  void *progress_arg;
 } mt_model_options;
 
 typedef struct mt_model_memory {

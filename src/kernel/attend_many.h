@@ -18,7 +18,7 @@ MT_INLINE const float *many_scales(const void *block, size_t head_dim) {
 MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, float scale,
                            const uint8_t *block, size_t key, size_t n, float *s) {
   VEC acc[SCORE_ROWS][2], f0 = vec_zero(), f1 = f0;
-  const size_t at = key / MT_KV_TILE * head_dim * MT_KV_TILE;
+  const size_t at = key / MT_KV_TILE * head_dim * MT_KV_TILE + key % MT_KV_TILE;
   const size_t next = (int)LANES == (int)MT_KV_TILE ? head_dim * MT_KV_TILE : LANES;
   if (type == MT_KV_Q8) {
     f0 = vec_load(many_scales(block, head_dim) + key);

@@ -74,6 +74,11 @@ void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min);
 
+/* Packs the 16 rows of a panel, which lie anywhere, together (pack.c). False, and nothing done,
+ * where this needs row by row: cut blocks, fewer rows, another layout. */
+bool mt_pack_panel(mt_matrix *m, size_t panel, const uint8_t *const row[MT_PANEL_ROWS],
+                   size_t src_k);
+
 /* ---- bits -------------------------------------------------------------------------------- */
 
 static inline uint32_t mt_f32_bits(float f) {
@@ -211,9 +216,13 @@ extern const mt_kernels mt_kernels_avx2;
 extern const mt_kernels mt_kernels_avxvnni;
 extern const mt_kernels mt_kernels_avx512;
 extern const mt_kernels mt_kernels_avx512vnni;
+#elif defined(__aarch64__)
+extern const mt_kernels mt_kernels_neon;
+extern const mt_kernels mt_kernels_neondot;
 #endif
 /* The best exact table of this CPU, and the inexact one that is made from it on first use. */
 const mt_kernels *mt_kernels_best(void);
-const mt_kernels *mt_kernels_openblas(void); /* NULL where the library cannot be loaded */
+/* MT_EUNSUPPORTED where the library cannot be loaded or takes this CPU for more than it is. */
+int mt_kernels_openblas(const mt_kernels **out, mt_err *e);
 
 #endif

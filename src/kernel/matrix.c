@@ -226,23 +226,40 @@ static void pack_plain_rows(mt_matrix *m, size_t row, size_t end, const uint8_t 
   }
 }
 
+/* Rows [row, end) of one panel, stride bytes apart. */
+static void pack_rows(mt_matrix *m, size_t row, size_t end, const uint8_t *src, size_t stride,
+                      size_t src_k) {
+  size_t size = mt_dtype_get(m->type)->block_bytes;
+  if (!m->n_blocks && m->layout == MT_LAYOUT_PANELS) {
+    pack_plain_rows(m, row, end, src, stride, src_k);
+    return;
+  }
+  for (; row < end; row++, src += stride)
+    if (m->layout == MT_LAYOUT_ROWS_F32)
+      mt_dequantize(m->type, src + src_k * size, m->cols, (float *)(void *)m->data + row * m->cols);
+    else
+      pack_quantized_row(m, row, src, src_k);
+}
+
+void mt_matrix_pack_panel(mt_matrix *m, size_t panel, const void *const *row, size_t src_k) {
+  const uint8_t *from[MT_PANEL_ROWS] = {0};
+  size_t first = panel * MT_PANEL_ROWS, n = mt_panel_rows(m, panel);
+  for (size_t r = 0; r < n; r++) from[r] = row[r];
+  if (mt_pack_panel(m, panel, from, src_k)) return;
+  for (size_t r = 0; r < n; r++) pack_rows(m, first + r, first + r + 1, from[r], 0, src_k);
+}
+
 void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
                     size_t src_row_bytes, size_t src_k) {
   const uint8_t *from = src;
-  size_t end = row_begin + n_rows, size = mt_dtype_get(m->type)->block_bytes;
-  for (size_t r = row_begin, next; r < end; r = next) {
+  size_t end = row_begin + n_rows;
+  for (size_t r = row_begin, next; r < end; from += (next - r) * src_row_bytes, r = next) {
+    const uint8_t *row[MT_PANEL_ROWS];
     next = (r / MT_PANEL_ROWS + 1) * MT_PANEL_ROWS;
     if (next > end) next = end;
-    const uint8_t *at = from + (r - row_begin) * src_row_bytes;
-    if (m->layout == MT_LAYOUT_ROWS_F32)
-      for (size_t i = r; i < next; i++)
-        mt_dequantize(m->type, at + (i - r) * src_row_bytes + src_k * size, m->cols,
-                      (float *)(void *)m->data + i * m->cols);
-    else if (m->n_blocks)
-      for (size_t i = r; i < next; i++)
-        pack_quantized_row(m, i, at + (i - r) * src_row_bytes, src_k);
-    else
-      pack_plain_rows(m, r, next, at, src_row_bytes, src_k);
+    for (size_t i = 0; i < next - r; i++) row[i] = from + i * src_row_bytes;
+    if (next - r < MT_PANEL_ROWS || !mt_pack_panel(m, r / MT_PANEL_ROWS, row, src_k))
+      pack_rows(m, r, next, from, src_row_bytes, src_k);
   }
 }
 

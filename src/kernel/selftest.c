@@ -138,3 +138,23 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
   return s.hash;
 }
+
+uint64_t mt_matrix_layout_hash(const mt_kernels *kn, mt_dtype type) {
+  static const uint32_t unit[][3] = {{0, 256, 512}, {0, 272, 500}};
+  state s = {.kn = kn, .hash = MT_HASH_INIT};
+  size_t row_bytes = mt_dtype_row_bytes(type, 768);
+  uint8_t *file = mt_malloc(ROWS, row_bytes);
+  if (file) random_weights(&s, type, file, ROWS * row_bytes);
+  for (size_t i = 0; file && i < 2; i++) {
+    mt_matrix m;
+    if (mt_matrix_init(&m, kn, type, ROWS, unit[i][2], 0, unit[i], 2, NULL)) break;
+    if ((m.data = mt_pages_alloc(m.data_bytes))) {
+      mt_matrix_pack(&m, 0, ROWS, file, row_bytes, 0);
+      add_hash(&s, m.data, m.data_bytes);
+    }
+    mt_pages_free(m.data, m.data_bytes);
+    mt_matrix_fini(&m);
+  }
+  free(file);
+  return s.hash;
+}

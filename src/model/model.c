@@ -104,25 +104,6 @@ static void place(mt_model *m, mt_matrix *mat, size_t *at) {
   *at += mt_round64(mat->data_bytes);
 }
 
-/* Every thread writes a byte in each page of the panels that it will read, so that they lie in its
- * NUMA domain. */
-static void touch_share(const mt_matrix *mat, int thread, int n_threads) {
-  enum { PAGE = 4096 };
-  size_t begin, end;
-  mt_team_share(mat->n_panels, thread, n_threads, &begin, &end);
-  for (size_t at = begin * mat->panel_bytes; at < end * mat->panel_bytes; at += PAGE)
-    *(volatile uint8_t *)(mat->data + at) = 0;
-}
-
-static void touch_thread(void *arg, int thread, int n_threads) {
-  mt_model *m = arg;
-  touch_share(&m->embed, thread, n_threads);
-  if (!m->cfg.tied) touch_share(&m->head, thread, n_threads);
-  for (uint32_t l = 0; l < m->cfg.n_layers; l++)
-    for (int i = 0; i < MT_LAYER_MATRICES; i++)
-      touch_share(mt_layer_matrix(&m->layer[l], i), thread, n_threads);
-}
-
 static int lay_out(mt_model *m, mt_err *e) {
   m->layer = mt_calloc(m->cfg.n_layers, sizeof *m->layer);
   if (!m->layer) return mt_err_set(e, MT_ENOMEM, "no memory for %u layers", m->cfg.n_layers);
@@ -142,7 +123,6 @@ static int lay_out(mt_model *m, mt_err *e) {
   if (!m->cfg.tied) place(m, &m->head, &at);
   for (uint32_t l = 0; l < m->cfg.n_layers; l++)
     for (int i = 0; i < MT_LAYER_MATRICES; i++) place(m, mt_layer_matrix(&m->layer[l], i), &at);
-  mt_team_run(m->team, touch_thread, m);
   return MT_OK;
 }
 

@@ -64,7 +64,14 @@ static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref,
   mt_act a = {.int8 = int8}, b = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld_x, n_tokens, NULL), 0);
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&b, m, x, ld_x, n_tokens, NULL), 0);
-  kn->quantize(&a, m, 0, n_tokens);
+  if (n_tokens % 2) { /* a row in two parts */
+    for (size_t t = 0; t < n_tokens; t++) {
+      kn->quantize_blocks(&a, m, t, a.n_blocks / 3, a.n_blocks);
+      kn->quantize_blocks(&a, m, t, 0, a.n_blocks / 3);
+    }
+  } else {
+    kn->quantize(&a, m, 0, n_tokens);
+  }
   ref->quantize(&b, m, 0, n_tokens);
   CU_ASSERT(same_acts(&a, &b, 0, n_tokens));
   for (size_t i = 0; i < 2 * n; i++) {

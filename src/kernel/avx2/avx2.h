@@ -18,6 +18,8 @@
 #endif
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+void mt_quantize_blocks_avx2(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end);
 void mt_gemm_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                   size_t row_begin, size_t row_end, float *out, size_t ld_out);
 int mt_gemm_units_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
