@@ -98,6 +98,18 @@ static void test_rows(state *s, const float *x) {
   add_hash(s, y, sizeof y);
 }
 
+static void test_vocab(state *s, const float *x) {
+  enum { N = 2 * MT_LOGIT_BLOCK + 9 };
+  double y[3 * MT_LOGIT_BLOCK], max[3];
+  bool fine = s->kn->widen(x, N, y, max);
+  add_hash(s, &fine, sizeof fine);
+  add_hash(s, y, sizeof y);
+  add_hash(s, max, sizeof max);
+  for (size_t i = 0; i < N; i++) y[i] = 190 * (y[i] - 2); /* −760 … 0 */
+  s->kn->exp64(y, 0, N, y);
+  add_hash(s, y, N * sizeof *y);
+}
+
 static void test_attention(state *s, mt_kv_type type, const float *x) {
   enum { N_BLOCKS = (N_KEYS + MT_KV_BLOCK - 1) / MT_KV_BLOCK };
   size_t bytes = mt_kv_k_bytes(type, HEAD_DIM);
@@ -135,6 +147,7 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
     if (t->weight && t->quantized) test_gemm(&s, (mt_dtype)type, true, x);
   }
   test_rows(&s, x);
+  test_vocab(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
   return s.hash;
 }

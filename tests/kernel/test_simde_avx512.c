@@ -9,10 +9,13 @@
 #define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
 #define mt_attend_avx512         emu_attend_avx512
+#define mt_widen_avx512          emu_widen_avx512
+#define mt_exp64_avx512          emu_exp64_avx512
 #include "../../src/kernel/avx512/gemm.c"
 /* Both sources name their lanes. */
 #define LANES ATTEND_LANES
 #include "../../src/kernel/avx512/attend.c"
+#include "../../src/kernel/avx512/vocab.c"
 
 static mt_kernels emulated(void) {
   mt_kernels kn = *kernels("avx2");
@@ -20,6 +23,8 @@ static mt_kernels emulated(void) {
   kn.gemm = mt_gemm_avx512;
   kn.gemm_units = mt_gemm_units_avx512;
   kn.attend = mt_attend_avx512;
+  kn.widen = mt_widen_avx512;
+  kn.exp64 = mt_exp64_avx512;
   return kn;
 }
 
@@ -35,13 +40,18 @@ static void test_attention(void) {
   mt_kernels kn = emulated();
   compare_attention(&kn, kernels("ref"), &r);
 }
+static void test_vocab(void) {
+  rng r = {.seed = mt_test_seed()};
+  mt_kernels kn = emulated();
+  compare_vocab(&kn, kernels("ref"), &r);
+}
 static void test_self_test(void) {
   mt_kernels kn = emulated();
   CU_ASSERT_EQUAL(mt_kernels_self_test(&kn), mt_kernels_self_test(kernels("ref")));
 }
 
 MT_TEST_MAIN("kernel avx512, emulated", {"gemm", test_gemm}, {"attention", test_attention},
-             {"self-test", test_self_test})
+             {"vocabulary", test_vocab}, {"self-test", test_self_test})
 #else
 static void test_elsewhere(void) {
   printf("skipped: not x86-64\n");

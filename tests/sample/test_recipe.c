@@ -258,9 +258,15 @@ static bool fits(size_t which, row_kind kind, size_t n) {
   return !REQUEST[which].bias || (n > 64 && kind != ROW_ONE);
 }
 
+static const mt_kernels *kernels(void) {
+  const mt_kernels *kn = NULL;
+  CU_ASSERT_FATAL(mt_kernels_get(NULL, &kn, NULL) == MT_OK);
+  return kn;
+}
+
 static mt_sampler *sampler(size_t vocab) {
   mt_sampler *s = NULL;
-  CU_ASSERT_FATAL(mt_sampler_new(&s, vocab, NULL) == MT_OK);
+  CU_ASSERT_FATAL(mt_sampler_new(&s, kernels(), vocab, NULL) == MT_OK);
   return s;
 }
 

@@ -15,6 +15,8 @@ void mt_gemm_avx512vnni(const mt_matrix *m, size_t panel_begin, size_t panel_end
 int mt_gemm_units_avx512vnni(const mt_matrix *m, size_t panel_begin, size_t panel_end,
                              const mt_act *a, size_t row_begin, size_t row_end, const int *exp,
                              int64_t *acc, size_t ld);
+bool mt_widen_avx512(const float *x, size_t n, double *y, double *max);
+void mt_exp64_avx512(const double *x, double from, size_t n, double *out);
 void mt_attend_avx512(mt_kv_type type, size_t head_dim, const float *q, float scale,
                       const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                       mt_attn_part *out, float *weight);

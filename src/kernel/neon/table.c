@@ -17,6 +17,8 @@
       .add = mt_add_neon,                         \
       .scale = mt_scale_neon,                     \
       .exp = mt_exp_neon,                         \
+      .widen = mt_widen_neon,                     \
+      .exp64 = mt_exp64_neon,                     \
       .kv_store = mt_kv_store_neon,               \
       .attend = mt_attend_neon,                   \
       .attend_many = mt_attend_many_neon,         \

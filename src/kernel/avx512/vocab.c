@@ -1,0 +1,16 @@
+/* AVX-512 kernels on rows of the vocabulary. */
+#include "avx512.h"
+
+typedef __m512d F64;
+typedef __m256 F32;
+typedef uint64_t U64 __attribute__((vector_size(64)));
+#define max_f64 _mm512_max_pd
+#include "../vocab.h"
+
+bool mt_widen_avx512(const float *x, size_t n, double *y, double *max) {
+  return widen_row(x, n, y, max);
+}
+
+void mt_exp64_avx512(const double *x, double from, size_t n, double *out) {
+  exp64_row(x, from, n, out);
+}
