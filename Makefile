@@ -117,6 +117,22 @@ $(BUILD)/bench/%: bench/%.c $(LIB)
 	@[ $(V) = 1 ] || echo "  BENCH $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
 
+# make bench-exactness: the programs with plain f32 sums instead of exact ones. Of the library's objects two are others.
+PLAIN := $(BUILD)/plain-sums
+PLAIN_OBJ := $(PLAIN)/forward.o $(PLAIN)/plan.o $(PLAIN)/plain_sums.o
+$(PLAIN_OBJ): EXTRA = -DMT_PLAIN_SUMS -Isrc/model
+$(PLAIN)/%.o: src/model/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+$(PLAIN)/%.o: bench/exactness/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+$(PLAIN)/mutirao-rank: $(CMD_OBJ) $(PLAIN_OBJ) $(LIB)
+	@[ $(V) = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(LIBS)
+$(PLAIN)/mutirao: $(BUILD)/bin/mutirao $(PLAIN)/mutirao-rank
+	$(Q)cp $< $@ # it starts the ranks' program beside it
+
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
 $(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Isrc/kernel/avx2 -Itests/kernel -Wno-unused-function -Wno-psabi
 
@@ -149,7 +165,7 @@ $(BUILD)/libopenblas.so.0: tests/kernel/aarch64/openblas.c
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC -Wl,-soname,$(@F) $(BLAS_CFLAGS) -o $@ $<
 
 .PHONY: tests
-tests: $(TEST_BIN) $(TOOL_BIN) $(CROSS_TESTS)
+tests: $(TEST_BIN) $(TOOL_BIN) $(CROSS_TESTS) $(PLAIN)/mutirao
 
 # Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
 FUZZ_CC ?= clang
@@ -230,6 +246,10 @@ bench: deps ## measure here, and against installed peers; writes docs/benchmarks
 bench-check: deps ## measure the quick set and compare its ratios with the last report
 	$(AGAIN) all
 	$(Q)BUILD=$(BUILD) CHECK=1 bench/run
+.PHONY: bench-exactness
+bench-exactness: deps ## what exact sums cost, against a build with plain f32 sums (ten minutes)
+	$(AGAIN) all $(PLAIN)/mutirao
+	$(Q)bench/exactness/run --build $(BUILD) $(ARGS)
 
 .PHONY: install
 install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repository, man page

@@ -217,6 +217,15 @@ struct mt_kernels {
   void (*attend_merge)(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
   /* out_d = fl(acc_d / sum). */
   void (*attend_finish)(size_t head_dim, const mt_attn_part *total, float *out);
+
+  /* out [n] = Σ_p part[p][at + i] (modulo 2^64). False if some part's value is not in
+   * [−2^limit_bits, 2^limit_bits), limit_bits at most 62; out is filled all the same. out may be a
+   * part + at. */
+  bool (*sum_parts)(const int64_t *const *part, size_t n_parts, size_t at, size_t n,
+                    unsigned limit_bits, int64_t *out);
+  /* out [n] = sum [n] × 2^exp, rounded once to nearest even, exp within ±170. False if some result
+   * is infinite. */
+  bool (*round_sums)(const int64_t *sum, size_t n, int exp, float *out);
 };
 
 /* The table for an instruction set: NULL or "auto" takes the best that this CPU has (the

@@ -12,7 +12,7 @@
 #include "cpu_impl.h"
 
 enum {
-  SPIN_NS = 100 * 1000,
+  SPIN_NS = 1000 * 1000, /* longer than what thread 0 does between two runs of a step */
   SPINS_PER_LOOK = 64, /* at the clock */
   CROWDED_YIELDS = 8,
 };

@@ -1,5 +1,5 @@
 /* Packing the 16 rows of a panel together. It moves bits and computes nothing, so it has no table
- * by instruction set: vectors of 16 bytes as the compiler offers them, transposed. Its oracle is
+ * by instruction set: vectors as the compiler offers them, transposed. Its oracle is
  * packing row by row (matrix.c), which also does what is not here: cut blocks, panels with fewer
  * rows. */
 #include "impl.h"
@@ -14,31 +14,46 @@ enum {
   MAX_RECORD_BYTES = 352
 };
 
-/* 4 bytes of each of 4 rows, or 16 of one; 2 bytes of each of 8; 1 of each of 16. */
-typedef uint32_t quad __attribute__((vector_size(16)));
-typedef uint16_t octet __attribute__((vector_size(16)));
+/* Vectors of two halves of 16 bytes that go the same way. */
+typedef uint32_t words __attribute__((vector_size(32)));
+typedef uint16_t halfwords __attribute__((vector_size(32)));
+typedef uint32_t half __attribute__((vector_size(16)));
 typedef uint8_t bytes __attribute__((vector_size(16)));
 
-/* v[i] becomes word i of the four vectors. */
-INLINE void transpose_words(quad v[4]) {
-  quad a = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5),
-       b = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5),
-       c = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7),
-       d = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
-  v[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
-  v[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  v[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
-  v[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+INLINE words load_two(const uint8_t *a, const uint8_t *b) {
+  half x, y;
+  memcpy(&x, a, sizeof x);
+  memcpy(&y, b, sizeof y);
+  return __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+INLINE void store_two(uint8_t *a, uint8_t *b, words v) {
+  half x = __builtin_shufflevector(v, v, 0, 1, 2, 3), y = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  memcpy(a, &x, sizeof x);
+  memcpy(b, &y, sizeof y);
+}
+
+/* In each half, v[i] becomes word i of the four vectors. */
+INLINE void transpose_words(words v[4]) {
+  words a = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13),
+        b = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13),
+        c = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15),
+        d = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
+  v[0] = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+  v[1] = __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  v[2] = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13);
+  v[3] = __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
 }
 
 /* Interleaving the first half of the vectors with the second turns the bits of (vector, place in
  * it) by one: after as many rounds as a vector's number has bits, the two have changed places. */
-INLINE void transpose_halves(octet v[8]) {
+INLINE void transpose_halfwords(halfwords v[8]) {
   UNROLL for (int round = 0; round < 3; round++) {
-    octet w[8];
+    halfwords w[8];
     UNROLL for (int i = 0; i < 4; i++) {
-      w[2 * i] = __builtin_shufflevector(v[i], v[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-      w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+      w[2 * i] = __builtin_shufflevector(v[i], v[i + 4], 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25,
+                                         10, 26, 11, 27);
+      w[2 * i + 1] = __builtin_shufflevector(v[i], v[i + 4], 4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13,
+                                             29, 14, 30, 15, 31);
     }
     UNROLL for (int i = 0; i < 8; i++) v[i] = w[i];
   }
@@ -57,6 +72,17 @@ INLINE void transpose_bytes(bytes v[16]) {
   }
 }
 
+/* Word i of the 16 bytes at `at` of eight rows in v[i]. */
+INLINE void columns(words v[4], const uint8_t *const *row, size_t at) {
+  UNROLL for (int r = 0; r < 4; r++) v[r] = load_two(row[r] + at, row[r + 4] + at);
+  transpose_words(v);
+}
+
+/* 4 bytes each of rows r … r + 7 of the panel. */
+INLINE void put(uint8_t *to, size_t at, size_t r, words v) {
+  memcpy(to + at + 4 * r, &v, sizeof v);
+}
+
 /* ---- plain types ------------------------------------------------------------------------- */
 
 /* Elements [k, cols) one by one. */
@@ -66,54 +92,48 @@ static void pack_rest(uint8_t *to, const uint8_t *const *row, size_t k, size_t c
 }
 
 /* A cache line of each row at a time: rows are often a multiple of 4096 bytes apart, where their
- * lines drive each other out of the cache. */
+ * lines drive each other out of the cache. A vector has 32 bytes of one row: elements i … in its
+ * first half, i + 4 … (halfwords: i + 8 …) in the second. */
 static void pack_words(uint8_t *to, const uint8_t *const *row, size_t cols) {
   size_t whole = cols / 16 * 16;
   for (size_t k = 0; k < whole; k += 16)
-    for (size_t r = 0; r < ROWS; r += 4) UNROLL for (size_t i = k; i < k + 16; i += 4) {
-        quad v[4];
+    for (size_t r = 0; r < ROWS; r += 4)
+      for (size_t i = k; i < k + 16; i += 8) {
+        words v[4];
+        uint8_t *at = to + (i * ROWS + r) * 4;
         UNROLL for (size_t j = 0; j < 4; j++) memcpy(&v[j], row[r + j] + 4 * i, sizeof v[j]);
         transpose_words(v);
         UNROLL for (size_t j = 0; j < 4; j++)
-            memcpy(to + ((i + j) * ROWS + r) * 4, &v[j], sizeof v[j]);
+            store_two(at + j * 4 * ROWS, at + (j + 4) * 4 * ROWS, v[j]);
       }
   pack_rest(to, row, whole, cols, 4);
 }
 
-static void pack_halves(uint8_t *to, const uint8_t *const *row, size_t cols) {
+static void pack_halfwords(uint8_t *to, const uint8_t *const *row, size_t cols) {
   size_t whole = cols / 32 * 32;
   for (size_t k = 0; k < whole; k += 32)
     for (size_t r = 0; r < ROWS; r += 8)
-      for (size_t i = k; i < k + 32; i += 8) {
-        octet v[8];
+      for (size_t i = k; i < k + 32; i += 16) {
+        halfwords v[8];
+        uint8_t *at = to + (i * ROWS + r) * 2;
         UNROLL for (size_t j = 0; j < 8; j++) memcpy(&v[j], row[r + j] + 2 * i, sizeof v[j]);
-        transpose_halves(v);
+        transpose_halfwords(v);
         UNROLL for (size_t j = 0; j < 8; j++)
-            memcpy(to + ((i + j) * ROWS + r) * 2, &v[j], sizeof v[j]);
+            store_two(at + j * 2 * ROWS, at + (j + 8) * 2 * ROWS, (words)v[j]);
       }
   pack_rest(to, row, whole, cols, 2);
 }
 
 /* ---- codes ------------------------------------------------------------------------------- */
 
-/* Rows r … r + 3 of the panel: row[i] is row r + i of one block of the file, and rec the first of
- * the records that it becomes. */
+/* Rows r … r + 7 of the panel (r is 0 or 8): row[i] is row r + i of one block of the file, and rec
+ * the first of the records that it becomes. */
 typedef void codes_fn(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec);
-
-INLINE void put(uint8_t *rec, size_t at, size_t r, quad v) {
-  memcpy(rec + at + 4 * r, &v, sizeof v);
-}
-
-/* Word i of the 16 bytes at `at` of the four rows in v[i]. */
-INLINE void columns(quad v[4], const uint8_t *const *row, size_t at) {
-  UNROLL for (int r = 0; r < 4; r++) memcpy(&v[r], row[r] + at, sizeof v[r]);
-  transpose_words(v);
-}
 
 /* `bits` bits of each byte of four groups of elements in one word, those of each group above those
  * of the one before. */
-INLINE quad join(const quad v[4], uint32_t shift, uint32_t bits) {
-  quad all = {0};
+INLINE words join(const words v[4], uint32_t shift, uint32_t bits) {
+  words all = {0};
   uint32_t mask = 0x01010101u * ((1u << bits) - 1u);
   UNROLL for (uint32_t g = 0; g < 4; g++) all |= (v[g] >> shift & mask) << bits * g;
   return all;
@@ -122,7 +142,7 @@ INLINE quad join(const quad v[4], uint32_t shift, uint32_t bits) {
 INLINE void codes_q8_0(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
   (void)qi;
   UNROLL for (size_t i = 0; i < 8; i += 4) {
-    quad v[4];
+    words v[4];
     columns(v, row, 2 + 4 * i);
     UNROLL for (size_t j = 0; j < 4; j++) put(rec, VECTOR_BYTES * (i + j), r, v[j]);
   }
@@ -130,7 +150,7 @@ INLINE void codes_q8_0(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
 
 /* 16 bytes with elements e and e + 16 in a byte, as a record has them. */
 INLINE void nibbles(const uint8_t *const *row, size_t at, size_t r, uint8_t *rec) {
-  quad v[4];
+  words v[4];
   columns(v, row, at);
   UNROLL for (size_t i = 0; i < 4; i++) put(rec, VECTOR_BYTES * i, r, v[i]);
 }
@@ -150,15 +170,15 @@ INLINE void codes_mxfp4(const mt_qinfo *qi, const uint8_t *const *row, size_t r,
 }
 
 /* Exchanges two bits of the number of each bit, which then are `distance` apart. */
-INLINE quad swap_index(quad w, uint32_t distance, uint32_t mask) {
-  quad t = (w ^ w >> distance) & mask;
+INLINE words swap_index(words w, uint32_t distance, uint32_t mask) {
+  words t = (w ^ w >> distance) & mask;
   return w ^ t ^ t << distance;
 }
 
 /* 32 bits at `at`, bit 4 g + i to bit g of byte i: the number's five bits are turned by two. */
-INLINE quad bits_32(const uint8_t *const *row, size_t at) {
-  quad w = {0};
-  UNROLL for (int r = 0; r < 4; r++) {
+INLINE words bits_32(const uint8_t *const *row, size_t at) {
+  words w = {0};
+  UNROLL for (int r = 0; r < 8; r++) {
     uint32_t word;
     memcpy(&word, row[r] + at, sizeof word);
     w[r] = word;
@@ -187,7 +207,7 @@ INLINE void nibbles_k(const mt_qinfo *qi, const uint8_t *const *row, size_t at, 
                       uint8_t *rec) {
   const uint32_t low = 0x0f0f0f0fu;
   for (size_t s = 0; s < 8; s += 2, at += 32, rec += 2 * qi->record_bytes) {
-    quad a[4], b[4];
+    words a[4], b[4];
     columns(a, row, at);
     columns(b, row, at + 16);
     UNROLL for (size_t i = 0; i < 4; i++) {
@@ -202,7 +222,7 @@ INLINE void codes_q4_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
 }
 
 INLINE void codes_q5_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
-  quad a[4], b[4];
+  words a[4], b[4];
   nibbles_k(qi, row, 48, r, rec);
   columns(a, row, 16);
   columns(b, row, 32);
@@ -214,7 +234,7 @@ INLINE void codes_q5_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
 INLINE void pairs_k(const mt_qinfo *qi, const uint8_t *const *row, size_t at, size_t r,
                     uint8_t *rec) {
   for (size_t i = 0; i < 4; i++) {
-    quad v[4];
+    words v[4];
     columns(v, row, at + 16 * i);
     UNROLL for (uint32_t j = 0; j < 4; j++)
         put(rec, (8 * (i / 2) + 2 * j + i % 2) * qi->record_bytes, r, join(v, 2 * j, 2));
@@ -229,16 +249,16 @@ INLINE void codes_q2_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
 INLINE void codes_q3_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
   pairs_k(qi, row, 32, r, rec);
   for (size_t odd = 0; odd < 2; odd++) {
-    quad v[4], old;
+    words v[4], old;
     columns(v, row, 16 * odd);
     for (uint32_t j = 0; j < 8; j++) {
       uint8_t *high = rec + (2 * j + odd) * qi->record_bytes + qi->low_bytes;
-      quad bits = join(v, j, 1);
-      if (r >= ROWS / 2) {
-        memcpy(&old, high + 4 * (r - ROWS / 2), sizeof old);
+      words bits = join(v, j, 1);
+      if (r) {
+        memcpy(&old, high, sizeof old);
         bits = old | bits << 4;
       }
-      put(high, 0, r % (ROWS / 2), bits);
+      put(high, 0, 0, bits);
     }
   }
 }
@@ -246,7 +266,7 @@ INLINE void codes_q3_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, 
 INLINE void codes_q6_k(const mt_qinfo *qi, const uint8_t *const *row, size_t r, uint8_t *rec) {
   const uint32_t low = 0x0f0f0f0fu;
   for (size_t i = 0; i < 8; i++) { /* half of the block, quarter % 2, odd */
-    quad v[4];
+    words v[4];
     columns(v, row, 16 * i);
     uint8_t *first = rec + (i / 4 * 8 + i % 4) * qi->record_bytes,
             *other = first + 4 * qi->record_bytes;
@@ -305,11 +325,11 @@ INLINE bytes scales_iq4_xs(const uint8_t *block) {
   return v - 32;
 }
 
-/* The f16 at `at` of each of four rows. */
+/* The f16 at `at` of each of eight rows. */
 INLINE void put_halves(uint8_t *to, const uint8_t *const *row, size_t at) {
-  uint64_t all = 0;
-  UNROLL for (int r = 0; r < 4; r++) all |= (uint64_t)mt_load_u16(row[r] + at) << 16 * r;
-  memcpy(to, &all, sizeof all);
+  uint64_t all[2] = {0};
+  UNROLL for (int r = 0; r < 8; r++) all[r / 4] |= (uint64_t)mt_load_u16(row[r] + at) << r % 4 * 16;
+  memcpy(to, all, sizeof all);
 }
 
 /* ---- panels ------------------------------------------------------------------------------ */
@@ -322,13 +342,13 @@ typedef struct panel_job {
   size_t src_k;              /* a multiple of the slots */
 } panel_job;
 
-/* Blocks that are packed four rows after four rows: their records stay in the nearest cache. */
+/* Blocks that are packed half a panel after the other: their records stay in the nearest cache. */
 enum { TILE_BLOCKS = 8 };
 
-/* The scales of four rows beside their block: f16, or a byte. */
+/* The scales of eight rows beside their block: f16, or a byte. */
 INLINE void put_scales(const mt_qinfo *qi, uint8_t *scales, const uint8_t *const *row, size_t r) {
   if (qi->scale == MT_SCALE_E8M0) {
-    for (size_t i = 0; i < 4; i++) scales[r + i] = row[i][0];
+    for (size_t i = 0; i < 8; i++) scales[r + i] = row[i][0];
     return;
   }
   put_halves(scales + 2 * r, row, qi->d_at);
@@ -344,14 +364,14 @@ INLINE void pack_blocks(const panel_job *j, codes_fn *codes) {
   uint8_t *to = j->to;
   for (size_t b = 0; b < n; b += tile, at += tile * block_bytes, to += tile * qi->record_bytes) {
     tile = n - b < TILE_BLOCKS ? n - b : TILE_BLOCKS;
-    for (size_t r = 0; r < ROWS; r += 4) {
-      const uint8_t *row[4] = {j->row[r] + at, j->row[r + 1] + at, j->row[r + 2] + at,
-                               j->row[r + 3] + at};
+    for (size_t r = 0; r < ROWS; r += 8) {
+      const uint8_t *row[8];
+      UNROLL for (size_t k = 0; k < 8; k++) row[k] = j->row[r + k] + at;
       uint8_t *rec = to;
       for (size_t i = 0; i < tile; i++, rec += qi->record_bytes) {
         codes(qi, row, r, rec);
         put_scales(qi, rec + planes, row, r);
-        UNROLL for (int k = 0; k < 4; k++) row[k] += block_bytes;
+        UNROLL for (int k = 0; k < 8; k++) row[k] += block_bytes;
       }
     }
   }
@@ -361,7 +381,7 @@ INLINE void pack_blocks(const panel_job *j, codes_fn *codes) {
 INLINE void pack_super(const mt_qinfo *qi, const uint8_t *const *block, uint8_t *rec,
                        codes_fn *codes, scales_fn *scales) {
   bytes scale[ROWS]; /* of each row, then transposed */
-  for (size_t r = 0; r < ROWS; r += 4) codes(qi, block + r, r, rec);
+  for (size_t r = 0; r < ROWS; r += 8) codes(qi, block + r, r, rec);
   UNROLL for (size_t r = 0; r < ROWS; r++) scale[r] = scales(block[r]);
   transpose_bytes(scale);
   uint8_t *at = rec + qi->low_bytes + qi->high_bytes;
@@ -385,7 +405,7 @@ INLINE void pack_k(const panel_job *j, codes_fn *codes, scales_fn *scales) {
     n = j->m->n_blocks - b < per - s ? j->m->n_blocks - b : per - s;
     uint8_t *super = j->to + kb->super * qi->super_bytes;
     for (size_t r = 0; r < ROWS; r++) block[r] = j->row[r] + k / t->block_elems * t->block_bytes;
-    for (size_t r = 0; r < ROWS; r += 4) put_scales(qi, super, block + r, r);
+    for (size_t r = 0; r < ROWS; r += 8) put_scales(qi, super, block + r, r);
     pack_super(qi, block, n == per ? rec : side, codes, scales);
     if (n < per) memcpy(rec, side + s * qi->record_bytes, n * qi->record_bytes);
   }
@@ -428,7 +448,7 @@ bool mt_pack_panel(mt_matrix *m, size_t panel, const uint8_t *const row[MT_PANEL
   if (!qi) {
     const uint8_t *from[ROWS];
     for (size_t r = 0; r < ROWS; r++) from[r] = row[r] + src_k * size;
-    (size == 4 ? pack_words : pack_halves)(to, from, m->cols);
+    (size == 4 ? pack_words : pack_halfwords)(to, from, m->cols);
     return true;
   }
   if (!QUANTIZED[m->type] || m->n_blocks * qi->slots != m->cols) return false; /* cut blocks */

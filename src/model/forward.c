@@ -101,9 +101,12 @@ static void gemm_thread(void *arg, int thread, int n_threads) {
 
 /* The row-parallel product into the accumulator of the sum. */
 static void units_thread(mt_step *s, const mt_matrix *w, const mt_act *act, int thread) {
+#ifdef MT_PLAIN_SUMS /* which multiplies itself */
+  return;
+#endif
   mt_model *m = s->m;
   size_t begin, end, width = m->cfg.hidden;
-  int64_t *acc = mt_reduce_acc(m->reduce);
+  int64_t *acc = mt_reduce_acc(m->reduce, s->n);
   int bad = 0;
   while (mt_team_take(m->team, DEAL_UNITS, thread, &begin, &end)) {
     size_t r0 = begin * MT_PANEL_ROWS,
@@ -114,8 +117,13 @@ static void units_thread(mt_step *s, const mt_matrix *w, const mt_act *act, int 
   if (bad) __atomic_fetch_add(&s->failed, bad, __ATOMIC_RELAXED);
 }
 
-/* The exact sum over ranks into b->sum. Collective. */
-static int reduce_units(mt_step *s, const char *what, mt_err *e) {
+/* The exact sum over ranks of a row-parallel product into b->sum. Collective. */
+static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what,
+                        mt_err *e) {
+#ifdef MT_PLAIN_SUMS
+  return mt_plain_sum(s, w, act, what, e);
+#endif
+  (void)w, (void)act;
   char where[80];
   snprintf(where, sizeof where, "layer %u, %s", s->l, what);
   int rc = mt_reduce_sum(s->m->reduce, s->n, s->b->exp, s->failed, where, s->b->sum, e);
@@ -242,7 +250,7 @@ static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
   deal_gemm(&j.in);
   deal_panels(m, DEAL_UNITS, y->o.n_panels);
   mt_team_run(m->team, attention_thread, &j);
-  return reduce_units(s, "attention output", e);
+  return reduce_units(s, &y->o, &b->att_act, "attention output", e);
 }
 
 static int ffn_half(mt_step *s, mt_err *e) {
@@ -263,7 +271,7 @@ static int ffn_half(mt_step *s, mt_err *e) {
   deal_panels(m, DEAL_INPUT, y->gate.n_panels);
   deal_panels(m, DEAL_UNITS, y->down.n_panels);
   mt_team_run(m->team, ffn_thread, &j);
-  return reduce_units(s, "FFN output", e);
+  return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
 }
 
 /* ---- ends -------------------------------------------------------------------------------- */

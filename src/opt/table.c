@@ -187,6 +187,12 @@ static const mt_opt_row rows[] = {
     {"via", 0, MT_OPT_CHOICE, MT_GROUP_RANKS, RANKED, "PROGRAM", NULL, 0, 0, false, "mpirun|srun",
      "what starts the ranks (default: mpirun; nothing for one rank)"},
 
+    {"reduce-inside", 0, MT_OPT_CHOICE, MT_GROUP_RANKS, RANKED, "NAME", "auto", 0, 0, false,
+     "auto|one-phase|two-phase", "how the ranks of a node add up; the result is the same for each"},
+    {"reduce-between", 0, MT_OPT_CHOICE, MT_GROUP_RANKS, RANKED, "NAME", "auto", 0, 0, false,
+     "auto|doubling|scatter",
+     "how nodes add up: whole sums again and again, or a piece each; the result is the same"},
+
     {"config", 0, MT_OPT_PATH, MT_GROUP_GENERAL, ALL, "FILE", NULL, 0, 0, false, NULL,
      "read options from a YAML file; the command line wins"},
     {"json", 0, MT_OPT_FLAG, MT_GROUP_GENERAL,

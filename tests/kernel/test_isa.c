@@ -27,10 +27,13 @@ static void test_vocab(void) {
 static void test_attention(void) {
   each_table(compare_attention);
 }
+static void test_sums(void) {
+  each_table(compare_sums);
+}
 
 /* The bits of every recipe, on every CPU and by every compiler. Whoever changes a recipe on
  * purpose changes this. */
-#define SELF_TEST_HASH 0x6fd078b851f5471aull
+#define SELF_TEST_HASH 0x28c62060c8ba954full
 
 static void test_self_test(void) {
   uint64_t ref = mt_kernels_self_test(kernels("ref"));
@@ -88,6 +91,6 @@ static void test_get(void) {
 }
 
 MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"extremes", test_extremes}, {"rows", test_rows},
-             {"vocabulary", test_vocab}, {"attention", test_attention},
+             {"vocabulary", test_vocab}, {"attention", test_attention}, {"sums", test_sums},
              {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
              {"get", test_get}, {"lacking", test_lacking})

@@ -54,6 +54,9 @@ void mt_values_avx2(mt_kv_type type, size_t head_dim, const void *const *v_block
                     size_t hi, const float *p, size_t d_begin, float *acc);
 void mt_attend_merge_avx2(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
 void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *out);
+bool mt_sum_parts_avx2(const int64_t *const *part, size_t n_parts, size_t at, size_t n,
+                       unsigned limit_bits, int64_t *out);
+bool mt_round_sums_avx2(const int64_t *sum, size_t n, int exp, float *out);
 
 /* Decode reads one ascending stream. The prefetch of the hardware keeps up with it for some shapes
  * of records only; for the others the line so far ahead is asked for, into the second cache

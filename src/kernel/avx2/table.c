@@ -24,6 +24,8 @@
       .attend_many = mt_attend_many_avx2,         \
       .attend_merge = mt_attend_merge_avx2,       \
       .attend_finish = mt_attend_finish_avx2,     \
+      .sum_parts = mt_sum_parts_avx2,             \
+      .round_sums = mt_round_sums_avx2,           \
   }
 
 TABLE(avx2, mt_gemm_avx2, mt_gemm_units_avx2);

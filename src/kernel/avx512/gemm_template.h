@@ -386,18 +386,31 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b
   }
 }
 
-/* A chain of n rows of one panel. */
-MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, size_t c, bool int8,
-                                size_t n, __m512 acc[]) {
+/* Where the records of a panel lie, found once. */
+typedef struct records {
+  const uint8_t *first, *supers;
+  size_t bytes, planes, super_bytes; /* of a record; of its codes; of an entry of supers */
+} records;
+
+MT_INLINE records records_of(mt_dtype type, const walk *j) {
+  if (is_plain(type)) return (records){0};
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
-  const size_t super_bytes = qi->super_bytes;
-  const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
-  for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
-    const uint8_t *rec = records + b * record;
-    size_t super = by_super(type) ? j->m->block[b].super * super_bytes : 0;
-    if (wants_prefetch(type)) prefetch_ahead(rec, record);
-    direct_block(type, a, j->row, b, rec, j->data[0] + super, planes, int8, n, acc);
+  return (records){.first = j->data[0] + mt_panel_supers_bytes(j->m, qi),
+                   .supers = j->data[0],
+                   .bytes = qi->record_bytes,
+                   .planes = (size_t)qi->record_bytes - qi->scale_bytes,
+                   .super_bytes = qi->super_bytes};
+}
+
+/* A chain of n rows of one panel. */
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, const records *r,
+                                size_t c, bool int8, size_t n, __m512 acc[]) {
+  const size_t end = j->m->chain[c + 1];
+  for (size_t b = j->m->chain[c]; b < end; b++) {
+    const uint8_t *rec = r->first + b * r->bytes;
+    size_t super = by_super(type) ? j->m->block[b].super * r->super_bytes : 0;
+    if (wants_prefetch(type)) prefetch_ahead(rec, r->bytes);
+    direct_block(type, a, j->row, b, rec, r->supers + super, r->planes, int8, n, acc);
   }
 }
 
@@ -416,6 +429,7 @@ MT_INLINE __mmask8 add_rounded(__m256 p, __m512d factor, __mmask8 lanes, __m512i
 MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
                      size_t ld, bool int8, size_t n) {
   const mt_act a = *j->a; /* its fields stay in registers */
+  const records r = records_of(type, j);
   const mt_matrix *m = j->m;
   const unsigned rows = (1u << mt_panel_rows(m, j->panel)) - 1u;
   const __mmask8 half[2] = {(__mmask8)rows, (__mmask8)(rows >> 8)};
@@ -437,7 +451,7 @@ MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, 
       if (is_plain(type))
         direct_plain(type, j, c, n, chain);
       else
-        direct_quantized(type, j, &a, c, int8, n, chain);
+        direct_quantized(type, j, &a, &r, c, int8, n, chain);
       MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], chain[t]);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {

@@ -24,6 +24,8 @@
       .attend_many = mt_attend_many_avx512,       \
       .attend_merge = mt_attend_merge_avx2,       \
       .attend_finish = mt_attend_finish_avx2,     \
+      .sum_parts = mt_sum_parts_avx512,           \
+      .round_sums = mt_round_sums_avx512,         \
   }
 
 TABLE(avx512, mt_gemm_avx512, mt_gemm_units_avx512);

@@ -24,6 +24,8 @@
       .attend_many = mt_attend_many_neon,         \
       .attend_merge = mt_attend_merge_neon,       \
       .attend_finish = mt_attend_finish_neon,     \
+      .sum_parts = mt_sum_parts_ref,              \
+      .round_sums = mt_round_sums_ref,            \
   }
 
 TABLE(neon);

@@ -129,4 +129,6 @@ const mt_kernels mt_kernels_ref = {
     .attend_many = mt_attend_many_ref,
     .attend_merge = mt_attend_merge_ref,
     .attend_finish = mt_attend_finish_ref,
+    .sum_parts = mt_sum_parts_ref,
+    .round_sums = mt_round_sums_ref,
 };

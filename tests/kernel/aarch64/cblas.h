@@ -1,5 +1,5 @@
-/* The one function of OpenBLAS that the kernels call, for the cross build alone, where that
- * library is not to be had: openblas.c beside this file. */
+/* What the kernels call of OpenBLAS, for the cross build alone, where that library is not to be
+ * had: openblas.c beside this file. */
 #ifndef MT_TEST_CBLAS_H
 #define MT_TEST_CBLAS_H
 
@@ -10,5 +10,6 @@ enum CBLAS_TRANSPOSE { CblasNoTrans = 111, CblasTrans = 112 };
 void cblas_sgemm(enum CBLAS_ORDER order, enum CBLAS_TRANSPOSE trans_a, enum CBLAS_TRANSPOSE trans_b,
                  int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
                  float beta, float *c, int ldc);
+char *openblas_get_corename(void);
 
 #endif
