@@ -1,12 +1,13 @@
 /* Times what rank 0 does to turn one row of logits into a token: microseconds a token, the median.
  *
- *   build/bench/sampler [vocabulary [repeat]] */
+ *   build/bench/sampler [vocabulary [repeat [WORD]]]    only lines that contain WORD */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mutirao/sample.h"
 
-enum { VOCAB = 128256, REPEAT = 101, ROWS = 7 };
+enum { VOCAB = 128256, REPEAT = 101, ROWS = 7, SEEN = 1000 };
 
 typedef enum shape { PEAKED, FLAT, EQUAL, N_SHAPES } shape;
 static const char *const SHAPE[] = {"peaked", "flat", "equal"};
@@ -30,7 +31,8 @@ typedef struct job {
   mt_sampler *s;
   float *row; /* [ROWS][vocab] */
   size_t vocab, repeat;
-  double *us; /* [repeat] */
+  double *us;       /* [repeat] */
+  const char *word; /* or NULL */
 } job;
 
 static double time_choice(job *j, const mt_sample_params *p, bool logprob) {
@@ -56,17 +58,23 @@ static void time_shape(job *j, shape kind) {
     double temperature;
     uint32_t top_k;
     double top_p, min_p, typical_p;
-  } request[] = {{"greedy", 0, 0, 1, 0, 1},
-                 {"temperature 1", 1, 0, 1, 0, 1},
-                 {"top-k 40", 1, 40, 1, 0, 1},
-                 {"top-p 0.9", 1, 0, 0.9, 0, 1},
-                 {"temperature 0.8, top-p 0.9", 0.8, 0, 0.9, 0, 1},
-                 {"temperature 0.8, top-k 40, top-p 0.9", 0.8, 40, 0.9, 0, 1},
-                 {"min-p 0.05", 1, 0, 1, 0.05, 1},
-                 {"typical-p 0.9", 1, 0, 1, 0, 0.9}};
+    bool penalties;
+  } request[] = {{"greedy", 0, 0, 1, 0, 1, false},
+                 {"temperature 1", 1, 0, 1, 0, 1, false},
+                 {"top-k 40", 1, 40, 1, 0, 1, false},
+                 {"top-p 0.9", 1, 0, 0.9, 0, 1, false},
+                 {"temperature 0.8, top-p 0.9", 0.8, 0, 0.9, 0, 1, false},
+                 {"temperature 0.8, top-k 40, top-p 0.9", 0.8, 40, 0.9, 0, 1, false},
+                 {"min-p 0.05", 1, 0, 1, 0.05, 1, false},
+                 {"typical-p 0.9", 1, 0, 1, 0, 0.9, false},
+                 {"greedy, penalties", 0, 0, 1, 0, 1, true},
+                 {"top-p 0.9, penalties", 1, 0, 0.9, 0, 1, true}};
   for (uint32_t r = 0; r < ROWS; r++)
     for (size_t i = 0; i < j->vocab; i++) j->row[r * j->vocab + i] = logit(kind, r, i);
   for (size_t k = 0; k < sizeof request / sizeof request[0]; k++) {
+    char line[64];
+    snprintf(line, sizeof line, "%-7s %s", SHAPE[kind], request[k].name);
+    if (j->word && !strstr(line, j->word)) continue;
     mt_sample_params p;
     mt_sample_params_init(&p);
     p.temperature = request[k].temperature;
@@ -74,15 +82,20 @@ static void time_shape(job *j, shape kind) {
     p.top_p = request[k].top_p;
     p.min_p = request[k].min_p;
     p.typical_p = request[k].typical_p;
+    if (request[k].penalties) {
+      p.repetition_penalty = 1.1;
+      p.presence_penalty = p.frequency_penalty = 0.1;
+    }
     double without = time_choice(j, &p, false);
-    printf("%-7s %-37s %9.1f us, with log-probability %9.1f us\n", SHAPE[kind], request[k].name,
-           without, time_choice(j, &p, true));
+    printf("%-45s %9.1f us, with log-probability %9.1f us\n", line, without,
+           time_choice(j, &p, true));
   }
 }
 
 int main(int argc, char **argv) {
   job j = {.vocab = argc > 1 ? strtoul(argv[1], NULL, 10) : VOCAB,
-           .repeat = argc > 2 ? strtoul(argv[2], NULL, 10) : REPEAT};
+           .repeat = argc > 2 ? strtoul(argv[2], NULL, 10) : REPEAT,
+           .word = argc > 3 ? argv[3] : NULL};
   const mt_kernels *kn;
   mt_err e = {0};
   if (mt_kernels_get(NULL, &kn, &e) || mt_sampler_new(&j.s, kn, j.vocab, &e)) {
@@ -92,6 +105,8 @@ int main(int argc, char **argv) {
   j.row = mt_malloc(ROWS * j.vocab, sizeof *j.row);
   j.us = mt_malloc(j.repeat + 1, sizeof *j.us);
   if (!j.row || !j.us || !j.repeat) return 1;
+  for (uint64_t i = 0; i < SEEN; i++) /* what penalties look at */
+    if (mt_sampler_accept(j.s, (uint32_t)(mt_uniform(2, 0, i, 0) * (double)j.vocab), i % 2)) return 1;
   for (shape kind = 0; kind < N_SHAPES; kind++) time_shape(&j, kind);
   free(j.row);
   free(j.us);

@@ -190,6 +190,13 @@ struct mt_kernels {
   /* out[i] = mt_exp64(fl(x[i] − from)), to the bit, for x[i] ≤ from; `from` is finite. out may be
    * x. */
   void (*exp64)(const double *x, double from, size_t n, double *out);
+  /* Of one block of MT_LOGIT_BLOCK keys (none is NaN): the sum of e[j] where key[j] > hi, in 8 lanes
+   * j mod 8, which are then added in ascending order; bit j of *within: lo ≤ key[j] ≤ hi. e is
+   * finite. */
+  double (*sum_above)(const double *key, const double *e, double lo, double hi, uint64_t *within);
+  /* Of one block: value[j] ← −infinity and e[j] ← 0 unless key[j] ≥ least and e[j] × share > 0. key
+   * may be value. */
+  void (*keep)(const double *key, double least, double share, double *value, double *e);
 
   /* Rounds (nearest even; q8 as activations are, with 127 for 32639) and stores token `slot` (0
    * … MT_KV_BLOCK − 1) of a block: k [head_dim], v [head_dim] f32. */

@@ -108,6 +108,12 @@ static void test_vocab(state *s, const float *x) {
   for (size_t i = 0; i < N; i++) y[i] = 190 * (y[i] - 2); /* −760 … 0 */
   s->kn->exp64(y, 0, N, y);
   add_hash(s, y, N * sizeof *y);
+  uint64_t within;
+  double sum = s->kn->sum_above(y, y + 1, 1e-200, 1e-20, &within);
+  add_hash(s, &sum, sizeof sum);
+  add_hash(s, &within, sizeof within);
+  s->kn->keep(y, 1e-150, 1e-100, y, y + MT_LOGIT_BLOCK);
+  add_hash(s, y, N * sizeof *y);
 }
 
 static void test_attend_many(state *s, mt_kv_type type, const float *x, const void *const *k,

@@ -1,10 +1,12 @@
 /* Kernels on rows of the vocabulary. Included by each instruction set after
  *   F64, F32, U64         vectors of doubles, of as many floats and of as many 64-bit integers
  *   max_f64(a, b)         the larger, lane by lane
+ *   mask_bits(m)          a uint64_t whose bit l is set where lane l of the U64 m is all ones
+ *   VOCAB_GROUP           vectors whose exponentials are computed side by side
  * are defined. The rest is the compiler's arithmetic on vectors, which is that of its elements:
  * + − × and comparisons, none fused. */
 
-enum { VOCAB_LANES = sizeof(F64) / sizeof(double), VOCAB_GROUP = 1 };
+enum { VOCAB_LANES = sizeof(F64) / sizeof(double) };
 #define EACH MT_UNROLL for (size_t g = 0; g < VOCAB_GROUP; g++)
 
 /* mt_exp64 of x ≤ 0 (src/base/math.c says why), in place and without branches: 2^k is multiplied in
@@ -87,4 +89,41 @@ MT_INLINE bool widen_row(const float *x, size_t n, double *y, double *max) {
   bool fine = true;
   for (size_t l = 0; l < VOCAB_LANES; l++) fine &= less[l] != 0;
   return fine;
+}
+
+MT_INLINE double sum_above_block(const double *key, const double *e, double lo, double hi,
+                                 uint64_t *within) {
+  enum { LANES = 8, VECS = LANES / VOCAB_LANES };
+  F64 sum[VECS];
+  uint64_t bits = 0;
+  double lane[LANES], total = 0;
+  MT_UNROLL for (size_t v = 0; v < VECS; v++) sum[v] = (F64){0};
+  MT_UNROLL for (size_t j = 0; j < MT_LOGIT_BLOCK; j += LANES)
+    MT_UNROLL for (size_t v = 0; v < VECS; v++) {
+      F64 k, x;
+      memcpy(&k, key + j + v * VOCAB_LANES, sizeof k);
+      memcpy(&x, e + j + v * VOCAB_LANES, sizeof x);
+      sum[v] += (F64)((U64)x & (U64)(k > hi));
+      U64 in = (U64)(k >= lo) & (U64)(k <= hi);
+      bits |= mask_bits(in) << (j + v * VOCAB_LANES);
+    }
+  memcpy(lane, sum, sizeof lane);
+  MT_UNROLL for (size_t l = 0; l < LANES; l++) total += lane[l];
+  *within = bits;
+  return total;
+}
+
+MT_INLINE void keep_block(const double *key, double least, double share, double *value, double *e) {
+  const F64 none = (F64){0} - __builtin_inf();
+  for (size_t j = 0; j < MT_LOGIT_BLOCK; j += VOCAB_LANES) {
+    F64 k, v, x;
+    memcpy(&k, key + j, sizeof k);
+    memcpy(&v, value + j, sizeof v);
+    memcpy(&x, e + j, sizeof x);
+    U64 stays = (U64)(k >= least) & (U64)(x * share > 0);
+    x = (F64)((U64)x & stays);
+    v = (F64)(((U64)v & stays) | ((U64)none & ~stays));
+    memcpy(e + j, &x, sizeof x);
+    memcpy(value + j, &v, sizeof v);
+  }
 }

@@ -17,27 +17,14 @@ static double next_above(double x) {
   return x;
 }
 
-/* Three passes that compilers turn into vectors; BLOCK elements each. */
-static void keep_values(double *value, double least) {
-  for (size_t j = 0; j < BLOCK; j++) value[j] = value[j] >= least ? value[j] : -INFINITY;
-}
-static void keep_weights(double *restrict e, const double *restrict key, double least,
-                         double share) {
-  for (size_t j = 0; j < BLOCK; j++) e[j] = (key[j] >= least) & (e[j] * share > 0) ? e[j] : 0;
-}
-static void keep_weighty(double *restrict value, const double *restrict e) {
-  for (size_t j = 0; j < BLOCK; j++) value[j] = e[j] > 0 ? value[j] : -INFINITY;
-}
-
 static void keep_in_block(scratch *w, size_t b, const double *key, const item *last, bool counted) {
   double *value = w->value + b * BLOCK, *e = w->e + b * BLOCK;
   double least = b > last->id / BLOCK ? next_above(last->logprob) : last->logprob;
   if (counted) {
-    keep_values(value, least);
+    for (size_t j = 0; j < BLOCK; j++) value[j] = value[j] >= least ? value[j] : -INFINITY;
     w->base[b] = (double)NAN;
   } else {
-    keep_weights(e, key + b * BLOCK, least, w->share[b]);
-    keep_weighty(value, e);
+    w->kn->keep(key + b * BLOCK, least, w->share[b], value, e);
   }
   if (b == last->id / BLOCK)
     for (size_t i = last->id + 1; i < (b + 1) * BLOCK; i++)
@@ -45,7 +32,10 @@ static void keep_in_block(scratch *w, size_t b, const double *key, const item *l
         w->value[i] = -INFINITY;
         w->e[i] = 0;
       }
-  w->max[b] = (double)NAN;
+  if (key != w->value)
+    w->max[b] = (double)NAN;
+  else if (!(w->max[b] >= least && (counted || w->share[b] > 0)))
+    w->max[b] = -INFINITY; /* else the most probable stays */
 }
 
 /* Drops what comes after `last` in the order of key, and (unless `counted`) what has probability 0.

@@ -114,6 +114,7 @@ static void exponentials(scratch *w, const uint32_t *live, size_t n, double *max
     w->base[b] = max[k];
   }
   mt_sample_sum_blocks(e, n, sum);
+  for (size_t k = 0; k < n; k++) w->sum[live[k]] = sum[k];
 }
 
 norm mt_sample_row_softmax(scratch *w) {
@@ -172,8 +173,32 @@ static void probabilities(const scratch *w, size_t b, double *prob) {
   for (size_t j = 0; j < BLOCK; j++) prob[j] = w->e[b * BLOCK + j] * w->share[b];
 }
 
+/* The draw where sums of whole blocks, which round otherwise, leave no doubt about it. */
+static bool draw_by_blocks(const scratch *w, double u, uint32_t *id) {
+  /* A sum of n terms in any order is off by at most n × 2^-53 of it. */
+  double slack = (double)(w->n_live * BLOCK) * 0x1p-51, sum = 0, prob[BLOCK];
+  size_t k = 0;
+  for (; k < w->n_live; k++) {
+    double more = w->sum[w->live[k]] * w->share[w->live[k]];
+    if (!(sum + more < u - slack)) break;
+    sum += more;
+  }
+  if (k == w->n_live) return false;
+  probabilities(w, w->live[k], prob);
+  for (size_t j = 0; j < BLOCK; j++) {
+    double before = sum;
+    sum += prob[j];
+    if (sum < u - slack) continue;
+    *id = w->live[k] * BLOCK + (uint32_t)j;
+    return (before < u - slack || before == 0) && sum > u + slack;
+  }
+  return false;
+}
+
 uint32_t mt_sample_row_draw(const scratch *w, double u) {
   double sum = 0, prob[BLOCK];
+  uint32_t id;
+  if (draw_by_blocks(w, u, &id)) return id;
   for (size_t k = 0; k < w->n_live; k++) {
     probabilities(w, w->live[k], prob);
     size_t i = draw_on(prob, BLOCK, u, &sum);

@@ -19,6 +19,8 @@
       .exp = mt_exp_avx2,                         \
       .widen = mt_widen_avx512,                   \
       .exp64 = mt_exp64_avx512,                   \
+      .sum_above = mt_sum_above_avx512,           \
+      .keep = mt_keep_avx512,                     \
       .kv_store = mt_kv_store_avx2,               \
       .attend = mt_attend_avx512,                 \
       .attend_many = mt_attend_many_avx512,       \
