@@ -7,8 +7,8 @@
 
 enum {
   BUCKETS = 1024,
-  FEW = 32,        /* so short a list goes without buckets */
-  SAMPLE_MIN = 256 /* blocks below which a sample does not pay */
+  SAMPLE_MIN = 256, /* blocks below which a sample does not pay */
+  SAMPLE_RUN = 2    /* tokens of each block, which lie in one cache line */
 };
 
 typedef struct ranking {
@@ -46,15 +46,15 @@ static void buckets_init(buckets *m, double lo, double hi) {
   for (size_t i = 0; i < BUCKETS; i++) m->mass[i] = 0;
 }
 
-/* Of a key in [lo, hi]. */
+/* Of a key up to hi; from lo downwards the last. */
 static inline size_t bucket_of(const buckets *m, double key) {
   double at = (m->hi - key) * m->scale;
-  return at < BUCKETS ? (size_t)at : BUCKETS - 1;
+  return (size_t)(at < BUCKETS - 1 ? at : BUCKETS - 1);
 }
 
 /* ---- the sample -------------------------------------------------------------------------- */
 
-/* Narrows the range by one token of each block. It may miss; the caller finds out. */
+/* Narrows the range by some tokens of each block. It may miss; the caller finds out. */
 static void narrow(const ranking *r, range *in) {
   const scratch *w = r->w;
   buckets m;
@@ -64,14 +64,17 @@ static void narrow(const ranking *r, range *in) {
   if (n < SAMPLE_MIN) return;
   buckets_init(&m, in->lo, in->hi);
   for (size_t k = 0; k < w->n_live; k++) {
-    size_t id = w->live[k] * (size_t)BLOCK + k * 13 % BLOCK;
-    if (r->key[id] == -INFINITY) continue;
-    double weight = weight_of(r, (uint32_t)id);
-    total += weight;
-    if (r->key[id] >= in->lo) m.mass[bucket_of(&m, r->key[id])] += weight;
+    size_t begin = w->live[k] * (size_t)BLOCK + 12 * k % BLOCK;
+    for (size_t id = begin; id < begin + SAMPLE_RUN; id++) {
+      if (r->key[id] == -INFINITY) continue;
+      double weight = weight_of(r, (uint32_t)id);
+      total += weight;
+      m.mass[bucket_of(&m, r->key[id])] += weight;
+    }
   }
-  /* Weights are shares of 1, but what is counted is not; 3 % are some standard deviations. */
-  double want = r->counted ? r->target / BLOCK : r->target * total, margin = 0.03 * total;
+  /* Weights are shares of 1, but what is counted is not. The margin is some standard deviations. */
+  double want = r->counted ? r->target * SAMPLE_RUN / BLOCK : r->target * total;
+  double margin = total / __builtin_sqrt((double)(n * SAMPLE_RUN));
   double step = (in->hi - in->lo) / (BUCKETS - 1), top = in->hi;
   while (c < BUCKETS && sum + m.mass[c] < want - margin) sum += m.mass[c++];
   in->hi = top - (double)c * step;
@@ -81,22 +84,25 @@ static void narrow(const ranking *r, range *in) {
 
 /* ---- the list ---------------------------------------------------------------------------- */
 
-/* The heap ← the candidates in the range, ids ascending; how many. in->above ← the weight of those
- * above it. */
-static size_t list_range(const ranking *r, range *in) {
+/* The heap ← the candidates in the range, ids ascending, and their weights into buckets; how many.
+ * in->above ← the weight of those above it. */
+static size_t list_range(const ranking *r, range *in, buckets *m) {
   static const double one[BLOCK] = {[0 ... BLOCK - 1] = 1};
   const scratch *w = r->w;
   size_t n = 0;
   in->above = 0;
+  buckets_init(m, in->lo, in->hi);
   for (size_t k = 0; k < w->n_live; k++) {
     size_t b = w->live[k];
     if (!reaches(r, b, in->lo)) continue;
     const double *key = r->key + b * BLOCK, *e = r->counted ? one : w->e + b * BLOCK;
+    double share = r->counted ? 1 : w->share[b];
     uint64_t within;
-    in->above += w->kn->sum_above(key, e, in->lo, in->hi, &within) * (r->counted ? 1 : w->share[b]);
+    in->above += w->kn->sum_above(key, e, in->lo, in->hi, &within) * share;
     for (; within; within &= within - 1) {
       size_t j = (size_t)__builtin_ctzll(within);
       w->heap[n++] = (item){(uint32_t)(b * BLOCK + j), key[j]};
+      m->mass[bucket_of(m, key[j])] += e[j] * share;
     }
   }
   return n;
@@ -104,17 +110,14 @@ static size_t list_range(const ranking *r, range *in) {
 
 /* Of the list keeps the bucket in which the sum reaches the target, and adds to in->above what is
  * before it. 0 where no bucket does. */
-static size_t keep_bucket(const ranking *r, range *in, size_t n) {
+static size_t keep_bucket(const ranking *r, range *in, const buckets *m, size_t n) {
   item *list = r->w->heap;
-  buckets m;
   size_t c = 0, kept = 0;
-  buckets_init(&m, in->lo, in->hi);
-  for (size_t i = 0; i < n; i++)
-    m.mass[bucket_of(&m, list[i].logprob)] += weight_of(r, list[i].id);
-  while (c < BUCKETS && in->above + m.mass[c] < r->target) in->above += m.mass[c++];
+  while (c < BUCKETS && in->above + m->mass[c] < r->target) in->above += m->mass[c++];
   for (size_t i = 0; i < n; i++) {
-    list[kept] = list[i];
-    kept += bucket_of(&m, list[i].logprob) == c;
+    item it = list[i];
+    list[kept] = it;
+    kept += bucket_of(m, it.logprob) == c;
   }
   return kept;
 }
@@ -141,11 +144,12 @@ static bool walk(const ranking *r, size_t n, bool any, double sum, item *last) {
 
 /* Whether the cut was found for certain in the range. If not, *up: it lies above. */
 static bool cut_range(const ranking *r, range in, double highest, item *last, bool *up) {
-  size_t n = list_range(r, &in);
+  buckets m;
+  size_t n = list_range(r, &in, &m);
   bool first = in.hi == highest; /* the first token of all belongs to the prefix */
   *up = !first && in.above >= r->target;
   if (*up) return false;
-  if (n > FEW && in.hi > in.lo) n = keep_bucket(r, &in, n);
+  n = keep_bucket(r, &in, &m, n);
   return walk(r, n, first && in.above == 0, in.above, last);
 }
 
@@ -164,7 +168,8 @@ item mt_sample_cut(scratch *w, const double *key, double lo, double hi, bool cou
     if (cut_range(&r, in, hi, &last, &up)) return last;
   }
   /* Too near to call: all in their order. */
-  size_t n = list_range(&r, &all);
+  buckets m;
+  size_t n = list_range(&r, &all, &m);
   walk(&r, n, true, 0, &last);
   return last;
 }

@@ -32,6 +32,7 @@ static void keep_in_block(scratch *w, size_t b, const double *key, const item *l
         w->value[i] = -INFINITY;
         w->e[i] = 0;
       }
+  w->sum[b] = (double)NAN;
   if (key != w->value)
     w->max[b] = (double)NAN;
   else if (!(w->max[b] >= least && (counted || w->share[b] > 0)))
@@ -41,12 +42,20 @@ static void keep_in_block(scratch *w, size_t b, const double *key, const item *l
 /* Drops what comes after `last` in the order of key, and (unless `counted`) what has probability 0.
  * Where the maximum of a block stays, so does e. */
 static void keep_prefix(scratch *w, const double *key, item last, bool counted) {
+  uint32_t near[CHAINS]; /* blocks of which e is in the cache */
+  size_t n = 0;
   for (size_t k = 0; k < w->n_live; k++) {
     size_t b = w->live[k];
-    if (key == w->value && w->max[b] < last.logprob)
+    if (key == w->value && w->max[b] < last.logprob) {
       w->max[b] = -INFINITY;
-    else
-      keep_in_block(w, b, key, &last, counted);
+      continue;
+    }
+    keep_in_block(w, b, key, &last, counted);
+    if (counted) continue;
+    near[n++] = (uint32_t)b;
+    if (n < CHAINS) continue;
+    mt_sample_row_sum(w, near, n);
+    n = 0;
   }
   mt_sample_row_refresh(w, NULL);
 }
@@ -120,7 +129,7 @@ void mt_sample_filter_min_p(scratch *w, double share) {
       w->value[i] = -INFINITY;
       w->e[i] = 0;
     }
-    w->max[b] = (double)NAN;
+    w->max[b] = w->sum[b] = (double)NAN;
   }
   mt_sample_row_refresh(w, NULL);
 }

@@ -68,7 +68,7 @@ typedef struct scratch {
   size_t n_live;
   double *max;   /* [n_blocks] of value; NaN: to be found by mt_sample_row_refresh */
   double *base;  /* [n_blocks] the max that e is relative to; NaN: e is to be computed */
-  double *sum;   /* [n_blocks] of e */
+  double *sum;   /* [n_blocks] of e; NaN: to be computed, as where e is */
   double *share; /* [n_blocks] the probability of a token is e × share */
 } scratch;
 
@@ -80,6 +80,8 @@ int mt_sample_row_load(scratch *w, const float *logits, mt_err *e);
 int mt_sample_row_load_f64(scratch *w, const double *logits, mt_err *e);
 /* After values were changed and max of their blocks made NaN. MT_ENUMERIC where none is left. */
 int mt_sample_row_refresh(scratch *w, mt_err *e);
+/* sum ← that of e, of n ≤ CHAINS blocks. */
+void mt_sample_row_sum(scratch *w, const uint32_t *live, size_t n);
 /* e, sum and share of live blocks from the values. */
 norm mt_sample_row_softmax(scratch *w);
 /* After mt_sample_row_softmax; nats. */

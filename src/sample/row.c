@@ -102,32 +102,46 @@ double mt_sample_row_max(const scratch *w) {
 
 /* ---- probabilities ----------------------------------------------------------------------- */
 
-/* e of up to CHAINS live blocks, and their sums. */
-static void exponentials(scratch *w, const uint32_t *live, size_t n, double *max, double *sum) {
-  const double *e[CHAINS];
-  for (size_t k = 0; k < n; k++) {
-    size_t b = live[k];
-    e[k] = w->e + b * BLOCK;
-    max[k] = w->max[b];
-    if (w->base[b] == max[k]) continue;
-    w->kn->exp64(w->value + b * BLOCK, max[k], BLOCK, w->e + b * BLOCK);
-    w->base[b] = max[k];
-  }
+void mt_sample_row_sum(scratch *w, const uint32_t *live, size_t n) {
+  const double *e[CHAINS] = {0};
+  double sum[CHAINS];
+  for (size_t k = 0; k < n; k++) e[k] = w->e + live[k] * (size_t)BLOCK;
   mt_sample_sum_blocks(e, n, sum);
   for (size_t k = 0; k < n; k++) w->sum[live[k]] = sum[k];
 }
 
+/* e and sum of live blocks where they are not known. */
+static void exponentials(scratch *w) {
+  uint32_t stale[CHAINS];
+  size_t n = 0;
+  for (size_t k = 0; k < w->n_live; k++) {
+    size_t b = w->live[k];
+    if (w->base[b] != w->max[b])
+      w->kn->exp64(w->value + b * BLOCK, w->max[b], BLOCK, w->e + b * BLOCK);
+    else if (w->sum[b] == w->sum[b])
+      continue;
+    w->base[b] = w->max[b];
+    stale[n++] = (uint32_t)b;
+    if (n < CHAINS) continue;
+    mt_sample_row_sum(w, stale, n);
+    n = 0;
+  }
+  mt_sample_row_sum(w, stale, n);
+}
+
 norm mt_sample_row_softmax(scratch *w) {
   norm total = {-INFINITY, 0};
-  double max[CHAINS], sum[CHAINS], share[CHAINS];
-  for (size_t k = 0; k < w->n_live; k += CHAINS) {
-    size_t n = w->n_live - k < CHAINS ? w->n_live - k : CHAINS;
-    exponentials(w, w->live + k, n, max, sum);
+  double max[BLOCK], sum[BLOCK], share[BLOCK]; /* of so many blocks at a time */
+  exponentials(w);
+  for (size_t k = 0, n; k < w->n_live; k += n) {
+    for (n = 0; n < BLOCK && k + n < w->n_live; n++) {
+      max[n] = w->max[w->live[k + n]];
+      sum[n] = w->sum[w->live[k + n]];
+    }
     mt_sample_norm_merge(w->kn, &total, max, sum, n);
   }
-  for (size_t k = 0; k < w->n_live; k += CHAINS) {
-    size_t n = w->n_live - k < CHAINS ? w->n_live - k : CHAINS;
-    for (size_t c = 0; c < n; c++) max[c] = w->max[w->live[k + c]];
+  for (size_t k = 0, n; k < w->n_live; k += n) {
+    for (n = 0; n < BLOCK && k + n < w->n_live; n++) max[n] = w->max[w->live[k + n]];
     w->kn->exp64(max, total.max, n, share);
     for (size_t c = 0; c < n; c++) w->share[w->live[k + c]] = share[c] / total.sum;
   }
