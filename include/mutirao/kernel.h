@@ -190,6 +190,8 @@ struct mt_kernels {
   /* out[i] = mt_exp64(fl(x[i] − from)), to the bit, for x[i] ≤ from; `from` is finite. out may be
    * x. */
   void (*exp64)(const double *x, double from, size_t n, double *out);
+  /* x[i] ← fl(fl(x[i] − from) ÷ by) for a block of MT_LOGIT_BLOCK. */
+  void (*temper)(double *x, double from, double by);
   /* Of one block of MT_LOGIT_BLOCK keys (none is NaN): the sum of e[j] where key[j] > hi, in 8 lanes
    * j mod 8, which are then added in ascending order; bit j of *within: lo ≤ key[j] ≤ hi. e is
    * finite. */

@@ -112,6 +112,7 @@ static void test_vocab(state *s, const float *x) {
   double sum = s->kn->sum_above(y, y + 1, 1e-200, 1e-20, &within);
   add_hash(s, &sum, sizeof sum);
   add_hash(s, &within, sizeof within);
+  s->kn->temper(y + 1, 1e-3, 0.7);
   s->kn->keep(y, 1e-150, 1e-100, y, y + MT_LOGIT_BLOCK);
   add_hash(s, y, N * sizeof *y);
 }

@@ -4,14 +4,15 @@
  *   mask_bits(m)          a uint64_t whose bit l is set where lane l of the U64 m is all ones
  *   VOCAB_GROUP           vectors whose exponentials are computed side by side
  * are defined. The rest is the compiler's arithmetic on vectors, which is that of its elements:
- * + − × and comparisons, none fused. */
+ * + − × ÷ and comparisons, none fused. */
 
 enum { VOCAB_LANES = sizeof(F64) / sizeof(double) };
 #define EACH MT_UNROLL for (size_t g = 0; g < VOCAB_GROUP; g++)
 
 /* mt_exp64 of x ≤ 0 (src/base/math.c says why), in place and without branches: 2^k is multiplied in
  * as 2^(k + 200) and 2^-200, of which the second rounds where the result is subnormal, and only
- * there. Each step is done for all vectors before the next, since it waits for the one before. */
+ * there. Each step is done for all vectors before the next, since it waits for the one before. n may
+ * be times a negative number −0: it is added to x, which is not. */
 MT_INLINE void exp64_group(F64 *x) {
   static const double even[] = {0x1.1eed8eff8d898p-29, 0x1.27e4fb7789f5cp-22, 0x1.a01a01a01a01ap-16,
                                 0x1.6c16c16c16c17p-10, 0x1.5555555555555p-5,  0.5};
@@ -25,7 +26,7 @@ MT_INLINE void exp64_group(F64 *x) {
   EACH power[g] = ((U64)n[g] << 52) + ((uint64_t)(1023 + 200) << 52);
   EACH n[g] = n[g] - round;
   EACH x[g] = x[g] - n[g] * 0x1.62e42fefp-1;
-  EACH n[g] = 0.0 - n[g] * 0x1.473de6af278edp-34;
+  EACH n[g] = n[g] * -0x1.473de6af278edp-34;
   EACH r[g] = x[g] + n[g];
   EACH lost[g] = (x[g] - r[g]) + n[g];
   EACH z[g] = r[g] * r[g];
@@ -89,6 +90,15 @@ MT_INLINE bool widen_row(const float *x, size_t n, double *y, double *max) {
   bool fine = true;
   for (size_t l = 0; l < VOCAB_LANES; l++) fine &= less[l] != 0;
   return fine;
+}
+
+MT_INLINE void temper_block(double *x, double from, double by) {
+  for (size_t j = 0; j < MT_LOGIT_BLOCK; j += VOCAB_LANES) {
+    F64 v;
+    memcpy(&v, x + j, sizeof v);
+    v = (v - from) / by;
+    memcpy(x + j, &v, sizeof v);
+  }
 }
 
 MT_INLINE double sum_above_block(const double *key, const double *e, double lo, double hi,

@@ -66,10 +66,9 @@ void mt_sample_filter_temperature(scratch *w, double temperature) {
   double most = mt_sample_row_max(w);
   for (size_t k = 0; k < w->n_live; k++) {
     size_t b = w->live[k];
-    double *value = w->value + b * BLOCK;
     /* relative to the maximum, so that no temperature overflows upwards; what goes to −infinity has
      * probability 0 */
-    for (size_t j = 0; j < BLOCK; j++) value[j] = (value[j] - most) / temperature;
+    w->kn->temper(w->value + b * BLOCK, most, temperature);
     w->max[b] = (w->max[b] - most) / temperature;
     w->base[b] = (double)NAN;
   }

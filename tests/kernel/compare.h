@@ -265,6 +265,9 @@ static inline void compare_cut(const mt_kernels *kn, const mt_kernels *ref, rng 
   kn->keep(key + at, lo, share, value[0] + at, e[0] + at);
   ref->keep(key + at, lo, share, value[1] + at, e[1] + at);
   CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]) && !memcmp(e[0], e[1], sizeof e[0]));
+  kn->temper(value[0] + at, hi, 0.7);
+  ref->temper(value[1] + at, hi, 0.7);
+  CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]));
   kn->keep(value[0], lo, share, value[0], e[0]); /* the key itself */
   ref->keep(value[1], lo, share, value[1], e[1]);
   CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]) && !memcmp(e[0], e[1], sizeof e[0]));

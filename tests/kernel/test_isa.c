@@ -33,7 +33,7 @@ static void test_sums(void) {
 
 /* The bits of every recipe, on every CPU and by every compiler. Whoever changes a recipe on
  * purpose changes this. */
-#define SELF_TEST_HASH 0xb053972be39e500aull
+#define SELF_TEST_HASH 0xbaac1e333bb2fac5ull
 
 static void test_self_test(void) {
   uint64_t ref = mt_kernels_self_test(kernels("ref"));

@@ -11,6 +11,7 @@
 #define mt_attend_avx512         emu_attend_avx512
 #define mt_widen_avx512          emu_widen_avx512
 #define mt_exp64_avx512          emu_exp64_avx512
+#define mt_temper_avx512         emu_temper_avx512
 #define mt_sum_above_avx512      emu_sum_above_avx512
 #define mt_keep_avx512           emu_keep_avx512
 #define mt_sum_parts_avx512      emu_sum_parts_avx512
@@ -30,6 +31,7 @@ static mt_kernels emulated(void) {
   kn.attend = mt_attend_avx512;
   kn.widen = mt_widen_avx512;
   kn.exp64 = mt_exp64_avx512;
+  kn.temper = mt_temper_avx512;
   kn.sum_above = mt_sum_above_avx512;
   kn.keep = mt_keep_avx512;
   kn.sum_parts = mt_sum_parts_avx512;

@@ -19,6 +19,7 @@
       .exp = mt_exp_avx2,                         \
       .widen = mt_widen_avx2,                     \
       .exp64 = mt_exp64_avx2,                     \
+      .temper = mt_temper_avx2,                   \
       .sum_above = mt_sum_above_avx2,             \
       .keep = mt_keep_avx2,                       \
       .kv_store = mt_kv_store_avx2,               \

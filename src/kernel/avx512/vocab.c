@@ -17,6 +17,10 @@ void mt_exp64_avx512(const double *x, double from, size_t n, double *out) {
   exp64_row(x, from, n, out);
 }
 
+void mt_temper_avx512(double *x, double from, double by) {
+  temper_block(x, from, by);
+}
+
 double mt_sum_above_avx512(const double *key, const double *e, double lo, double hi,
                           uint64_t *within) {
   return sum_above_block(key, e, lo, hi, within);

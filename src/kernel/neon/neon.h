@@ -41,6 +41,7 @@ void mt_scale_neon(float *x, float a, size_t n);
 void mt_exp_neon(const float *x, size_t n, float *out);
 bool mt_widen_neon(const float *x, size_t n, double *y, double *max);
 void mt_exp64_neon(const double *x, double from, size_t n, double *out);
+void mt_temper_neon(double *x, double from, double by);
 double mt_sum_above_neon(const double *key, const double *e, double lo, double hi,
                           uint64_t *within);
 void mt_keep_neon(const double *key, double least, double share, double *value, double *e);

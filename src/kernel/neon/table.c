@@ -19,6 +19,7 @@
       .exp = mt_exp_neon,                         \
       .widen = mt_widen_neon,                     \
       .exp64 = mt_exp64_neon,                     \
+      .temper = mt_temper_neon,                   \
       .sum_above = mt_sum_above_neon,             \
       .keep = mt_keep_neon,                       \
       .kv_store = mt_kv_store_neon,               \

@@ -51,6 +51,7 @@ void mt_quantize_blocks_ref(mt_act *a, const mt_matrix *m, size_t row, size_t bl
 void mt_exp_ref(const float *x, size_t n, float *out);
 bool mt_widen_ref(const float *x, size_t n, double *y, double *max);
 void mt_exp64_ref(const double *x, double from, size_t n, double *out);
+void mt_temper_ref(double *x, double from, double by);
 double mt_sum_above_ref(const double *key, const double *e, double lo, double hi,
                           uint64_t *within);
 void mt_keep_ref(const double *key, double least, double share, double *value, double *e);

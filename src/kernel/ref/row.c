@@ -124,6 +124,7 @@ const mt_kernels mt_kernels_ref = {
     .exp = mt_exp_ref,
     .widen = mt_widen_ref,
     .exp64 = mt_exp64_ref,
+    .temper = mt_temper_ref,
     .sum_above = mt_sum_above_ref,
     .keep = mt_keep_ref,
     .kv_store = mt_kv_store_ref,

@@ -19,6 +19,10 @@ void mt_exp64_ref(const double *x, double from, size_t n, double *out) {
   for (size_t i = 0; i < n; i++) out[i] = mt_exp64(x[i] - from);
 }
 
+void mt_temper_ref(double *x, double from, double by) {
+  for (size_t j = 0; j < MT_LOGIT_BLOCK; j++) x[j] = (x[j] - from) / by;
+}
+
 double mt_sum_above_ref(const double *key, const double *e, double lo, double hi,
                         uint64_t *within) {
   double lane[8] = {0}, sum = 0;
