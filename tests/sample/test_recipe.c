@@ -19,7 +19,11 @@ typedef enum row_kind {
   ROW_EXTREME, /* the ends of f32 */
   ROW_WIDE,
   ROW_TINY, /* probabilities that are subnormal numbers, or 0 */
-  N_ROW_KINDS
+  N_ROW_KINDS,
+  /* The first two of each four, of which the sampler takes its samples, are unlike the others: less
+   * probable by far, or a little more probable. */
+  ROW_DECOY_LOW = N_ROW_KINDS,
+  ROW_DECOY_HIGH
 } row_kind;
 
 static double gauss(uint64_t seed, uint32_t stream, size_t i) { /* near enough: a sum of four */
@@ -40,6 +44,8 @@ static float row_value(row_kind kind, uint64_t seed, uint32_t stream, size_t n, 
     case ROW_ONE: return i == n / 3 ? (float)g : -INFINITY;
     case ROW_EXTREME: return u < 0.2 ? -INFINITY : extreme[(size_t)(8000 * u) % 8];
     case ROW_WIDE: return (float)(60 * g);
+    case ROW_DECOY_LOW: return (float)(0.3 * g - (i % 4 < 2 ? 4 : 0));
+    case ROW_DECOY_HIGH: return (float)(0.05 * g + (i % 4 < 2 ? 0.5 : 0));
     default: return (float)(3 * g - (i % 5 ? 738 : 0));
   }
 }
@@ -258,15 +264,12 @@ static bool fits(size_t which, row_kind kind, size_t n) {
   return !REQUEST[which].bias || (n > 64 && kind != ROW_ONE);
 }
 
-static const mt_kernels *kernels(void) {
+/* With the table of kernels of this name; NULL: what the CPU has. */
+static mt_sampler *sampler(const char *isa, size_t vocab) {
   const mt_kernels *kn = NULL;
-  CU_ASSERT_FATAL(mt_kernels_get(NULL, &kn, NULL) == MT_OK);
-  return kn;
-}
-
-static mt_sampler *sampler(size_t vocab) {
   mt_sampler *s = NULL;
-  CU_ASSERT_FATAL(mt_sampler_new(&s, kernels(), vocab, NULL) == MT_OK);
+  CU_ASSERT_FATAL(mt_kernels_get(isa, &kn, NULL) == MT_OK);
+  CU_ASSERT_FATAL(mt_sampler_new(&s, kn, vocab, NULL) == MT_OK);
   return s;
 }
 
@@ -315,7 +318,7 @@ static void test_plain(void) {
   memory *b = mt_malloc(1, sizeof *b);
   CU_ASSERT_FATAL(b != NULL);
   for (size_t v = 0; v < sizeof VOCAB / sizeof VOCAB[0]; v++) {
-    mt_sampler *s = sampler(VOCAB[v]);
+    mt_sampler *s = sampler(NULL, VOCAB[v]);
     for (size_t i = 0; i < N_REQUESTS; i++)
       for (row_kind kind = 0; kind < N_ROW_KINDS; kind++)
         for (uint64_t k = 0; fits(i, kind, VOCAB[v]) && k < 3; k++)
@@ -329,15 +332,17 @@ static void test_plain(void) {
  * quarters of equal tokens meet p exactly. */
 static void test_plain_large(void) {
   static const size_t VOCAB[] = {128256, MAX_VOCAB};
-  static const row_kind KINDS[] = {ROW_FLAT, ROW_PEAKED, ROW_EQUAL};
+  static const row_kind KINDS[] = {ROW_FLAT,  ROW_PEAKED,    ROW_TIES,
+                                   ROW_EQUAL, ROW_DECOY_LOW, ROW_DECOY_HIGH};
   static const size_t REQUESTS[] = {0, 1, 3, 4, 6, 10, 13, 17, 20};
   uint64_t seed = mt_test_seed();
   memory *b = mt_malloc(1, sizeof *b);
   CU_ASSERT_FATAL(b != NULL);
   for (size_t v = 0; v < 2; v++) {
-    mt_sampler *s = sampler(VOCAB[v]);
+    mt_sampler *s = sampler(NULL, VOCAB[v]);
     for (size_t i = 0; i < sizeof REQUESTS / sizeof REQUESTS[0]; i++)
-      for (size_t k = 0; k < 3; k++) compare(b, s, REQUESTS[i], KINDS[k], VOCAB[v], seed + i);
+      for (size_t k = 0; k < sizeof KINDS / sizeof KINDS[0]; k++)
+        compare(b, s, REQUESTS[i], KINDS[k], VOCAB[v], seed + i);
     mt_sampler_free(s);
   }
   free(b);
@@ -385,21 +390,28 @@ static const uint64_t PIN[N_REQUESTS] = {
     0x6757770453795957ull, 0x9855886eb621882eull, 0x2144f92a0621b766ull,
 };
 
-static void test_pinned(void) {
+static uint64_t hash_request(memory *b, const char *isa, size_t which) {
   static const size_t VOCAB[] = {1, 64, 100, 3000, 20011};
+  uint64_t h = MT_HASH_INIT;
+  for (size_t v = 0; v < sizeof VOCAB / sizeof VOCAB[0]; v++) {
+    mt_sampler *s = sampler(isa, VOCAB[v]);
+    for (row_kind kind = 0; kind < N_ROW_KINDS; kind++)
+      if (fits(which, kind, VOCAB[v])) h = hash_row(b, s, which, kind, VOCAB[v], h);
+    mt_sampler_free(s);
+  }
+  return h;
+}
+
+/* By every instruction set of this CPU. */
+static void test_pinned(void) {
   memory *b = mt_malloc(1, sizeof *b);
   CU_ASSERT_FATAL(b != NULL);
-  for (size_t i = 0; i < N_REQUESTS; i++) {
-    uint64_t h = MT_HASH_INIT;
-    for (size_t v = 0; v < sizeof VOCAB / sizeof VOCAB[0]; v++) {
-      mt_sampler *s = sampler(VOCAB[v]);
-      for (row_kind kind = 0; kind < N_ROW_KINDS; kind++)
-        if (fits(i, kind, VOCAB[v])) h = hash_row(b, s, i, kind, VOCAB[v], h);
-      mt_sampler_free(s);
+  for (const char *const *isa = mt_kernels_names(); *isa; isa++)
+    for (size_t i = 0; i < N_REQUESTS; i++) {
+      uint64_t h = hash_request(b, *isa, i);
+      if (h != PIN[i]) printf("%s: 0x%016llxull,\n", *isa, (unsigned long long)h);
+      CU_ASSERT(h == PIN[i]);
     }
-    if (h != PIN[i]) printf("0x%016llxull,\n", (unsigned long long)h);
-    CU_ASSERT(h == PIN[i]);
-  }
   free(b);
 }
 
