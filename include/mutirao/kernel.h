@@ -192,9 +192,9 @@ struct mt_kernels {
   void (*exp64)(const double *x, double from, size_t n, double *out);
   /* x[i] ← fl(fl(x[i] − from) ÷ by) for a block of MT_LOGIT_BLOCK. */
   void (*temper)(double *x, double from, double by);
-  /* Of one block of MT_LOGIT_BLOCK keys (none is NaN): the sum of e[j] where key[j] > hi, in 8 lanes
-   * j mod 8, which are then added in ascending order; bit j of *within: lo ≤ key[j] ≤ hi. e is
-   * finite. */
+  /* Of one block of MT_LOGIT_BLOCK keys (none is NaN): the sum of e[j], finite, where key[j] > hi,
+   * in 8 lanes j mod 8, which are then added in ascending order; bit j of *within says whether lo ≤
+   * key[j] ≤ hi. */
   double (*sum_above)(const double *key, const double *e, double lo, double hi, uint64_t *within);
   /* Of one block: value[j] ← −infinity and e[j] ← 0 unless key[j] ≥ least and e[j] × share > 0. key
    * may be value. */

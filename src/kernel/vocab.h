@@ -11,8 +11,8 @@ enum { VOCAB_LANES = sizeof(F64) / sizeof(double) };
 
 /* mt_exp64 of x ≤ 0 (src/base/math.c says why), in place and without branches: 2^k is multiplied in
  * as 2^(k + 200) and 2^-200, of which the second rounds where the result is subnormal, and only
- * there. Each step is done for all vectors before the next, since it waits for the one before. n may
- * be times a negative number −0: it is added to x, which is not. */
+ * there. Each step is done for all vectors before the next, since it waits for the one before.
+ * Where base has +0 n may become −0: it is added to x, which is not −0. */
 MT_INLINE void exp64_group(F64 *x) {
   static const double even[] = {0x1.1eed8eff8d898p-29, 0x1.27e4fb7789f5cp-22, 0x1.a01a01a01a01ap-16,
                                 0x1.6c16c16c16c17p-10, 0x1.5555555555555p-5,  0.5};
