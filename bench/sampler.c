@@ -105,8 +105,10 @@ int main(int argc, char **argv) {
   j.row = mt_malloc(ROWS * j.vocab, sizeof *j.row);
   j.us = mt_malloc(j.repeat + 1, sizeof *j.us);
   if (!j.row || !j.us || !j.repeat) return 1;
-  for (uint64_t i = 0; i < SEEN; i++) /* what penalties look at */
-    if (mt_sampler_accept(j.s, (uint32_t)(mt_uniform(2, 0, i, 0) * (double)j.vocab), i % 2)) return 1;
+  for (uint64_t i = 0; i < SEEN; i++) { /* what penalties look at */
+    uint32_t id = (uint32_t)(mt_uniform(2, 0, i, 0) * (double)j.vocab);
+    if (mt_sampler_accept(j.s, id, i % 2)) return 1;
+  }
   for (shape kind = 0; kind < N_SHAPES; kind++) time_shape(&j, kind);
   free(j.row);
   free(j.us);

@@ -108,7 +108,7 @@ MT_INLINE double sum_above_block(const double *key, const double *e, double lo, 
   uint64_t bits = 0;
   double lane[LANES], total = 0;
   MT_UNROLL for (size_t v = 0; v < VECS; v++) sum[v] = (F64){0};
-  MT_UNROLL for (size_t j = 0; j < MT_LOGIT_BLOCK; j += LANES)
+  MT_UNROLL for (size_t j = 0; j < MT_LOGIT_BLOCK; j += LANES) {
     MT_UNROLL for (size_t v = 0; v < VECS; v++) {
       F64 k, x;
       memcpy(&k, key + j + v * VOCAB_LANES, sizeof k);
@@ -117,6 +117,7 @@ MT_INLINE double sum_above_block(const double *key, const double *e, double lo, 
       U64 in = (U64)(k >= lo) & (U64)(k <= hi);
       bits |= mask_bits(in) << (j + v * VOCAB_LANES);
     }
+  }
   memcpy(lane, sum, sizeof lane);
   MT_UNROLL for (size_t l = 0; l < LANES; l++) total += lane[l];
   *within = bits;

@@ -20,8 +20,8 @@
 /* Both sources name their lanes. */
 #define LANES ATTEND_LANES
 #include "../../src/kernel/avx512/attend.c"
-#include "../../src/kernel/avx512/vocab.c"
 #include "../../src/kernel/avx512/sum.c"
+#include "../../src/kernel/avx512/vocab.c"
 
 static mt_kernels emulated(void) {
   mt_kernels kn = *kernels("avx2");

@@ -22,7 +22,7 @@ void mt_temper_neon(double *x, double from, double by) {
 }
 
 double mt_sum_above_neon(const double *key, const double *e, double lo, double hi,
-                          uint64_t *within) {
+                         uint64_t *within) {
   return sum_above_block(key, e, lo, hi, within);
 }
 
