@@ -24,7 +24,7 @@ typedef struct mt_token_event {
   uint32_t id;
   size_t index;        /* of this token in the output, from 0 */
   uint32_t position;   /* in the sequence */
-  double logprob;      /* under the softmax of the raw logits */
+  double logprob;      /* under the softmax of the raw logits; NaN where none was asked for */
   const float *logits; /* [vocab], valid during the call */
 } mt_token_event;
 
@@ -37,6 +37,7 @@ typedef struct mt_request {
   mt_sample_params sample; /* bias list is the caller's until the request is finished */
   const uint32_t *eos;     /* [n_eos] ids that end the text; copied; none: goes on to max_tokens */
   size_t n_eos;
+  bool logprobs;    /* events say log-probabilities: one more pass over the logits for each token */
   bool no_kv_cache; /* recompute the whole sequence for each token: the same bytes, for teaching and
                        tests */
   /* Logits of every prompt position from prompt_from on are reported (positions in ascending
@@ -46,7 +47,8 @@ typedef struct mt_request {
   /* Each token as it is chosen, before it counts as output; returning non-zero finishes with
    * MT_FINISH_STOP. */
   int (*on_token)(void *arg, const mt_token_event *ev);
-  /* Replaces the sampler's choice where not NULL (trace reports the stages through it). */
+  /* Replaces the sampler's choice where not NULL (trace reports the stages through it). logprob is
+   * NULL where none was asked for. */
   int (*choose)(void *arg, mt_sampler *s, const mt_sample_params *p, const float *logits,
                 uint64_t position, uint32_t *id, double *logprob, mt_err *e);
   void (*on_finish)(void *arg, mt_finish why);

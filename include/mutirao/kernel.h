@@ -9,12 +9,13 @@
 #include "mutirao/tensor.h"
 
 enum {
-  MT_PANEL_ROWS = 16,    /* output rows that lie across SIMD lanes */
-  MT_CHAIN = 256,        /* elements of K of one chain of fused multiply-adds */
-  MT_KV_BLOCK = 64,      /* tokens of a KV block */
-  MT_KV_TILE = 16,       /* keys across lanes within a block */
-  MT_ATTN_SEGMENT = 512, /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
-  MT_ATTEND_QUERIES = 12 /* that attend_many takes together */
+  MT_PANEL_ROWS = 16,     /* output rows that lie across SIMD lanes */
+  MT_CHAIN = 256,         /* elements of K of one chain of fused multiply-adds */
+  MT_KV_BLOCK = 64,       /* tokens of a KV block */
+  MT_KV_TILE = 16,        /* keys across lanes within a block */
+  MT_ATTN_SEGMENT = 512,  /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_ATTEND_QUERIES = 12, /* that attend_many takes together */
+  MT_LOGIT_BLOCK = 64     /* logits whose exponentials are summed together: shard.h deals so many */
 };
 
 /* ---- weights ----------------------------------------------------------------------------- */
@@ -181,6 +182,23 @@ struct mt_kernels {
    * NaN at NaN. Cody–Waite reduction and a minimax polynomial (Muller, Elementary Functions).
    * out may be x. */
   void (*exp)(const float *x, size_t n, float *out);
+
+  /* A row of logits x [n] as doubles: y [whole blocks of MT_LOGIT_BLOCK], −infinity beyond n;
+   * max[b] is the largest of block b, −0 taken as +0. False where an x is NaN or +infinity; max may
+   * then be anything. */
+  bool (*widen)(const float *x, size_t n, double *y, double *max);
+  /* out[i] = mt_exp64(fl(x[i] − from)), to the bit, for x[i] ≤ from; `from` is finite. out may be
+   * x. */
+  void (*exp64)(const double *x, double from, size_t n, double *out);
+  /* x[i] ← fl(fl(x[i] − from) ÷ by) for a block of MT_LOGIT_BLOCK. */
+  void (*temper)(double *x, double from, double by);
+  /* Of one block of MT_LOGIT_BLOCK keys (none is NaN): the sum of e[j], finite, where key[j] > hi,
+   * in 8 lanes j mod 8, which are then added in ascending order; bit j of *within says whether lo ≤
+   * key[j] ≤ hi. */
+  double (*sum_above)(const double *key, const double *e, double lo, double hi, uint64_t *within);
+  /* Of one block: value[j] ← −infinity and e[j] ← 0 unless key[j] ≥ least and e[j] × share > 0. key
+   * may be value. */
+  void (*keep)(const double *key, double least, double share, double *value, double *e);
 
   /* Rounds (nearest even; q8 as activations are, with 127 for 32639) and stores token `slot` (0
    * … MT_KV_BLOCK − 1) of a block: k [head_dim], v [head_dim] f32. */

@@ -1,11 +1,12 @@
 /* sample: from logits to a token. Processors and filters in one documented order
  * (docs/sampling.md), the draw, log probabilities, stop strings, and a detector of verbatim
  * repetition. Layer 3; rank 0 only, nothing is collective. All arithmetic is in double with base's
- * own exp and log: the same bits on every machine. */
+ * own exp and log: the same bits on every machine, and with every table of kernels. */
 #ifndef MUTIRAO_SAMPLE_H
 #define MUTIRAO_SAMPLE_H
 
 #include "mutirao/base.h"
+#include "mutirao/kernel.h"
 
 /* ---- options ----------------------------------------------------------------------------- */
 
@@ -40,10 +41,11 @@ int mt_sample_params_check(const mt_sample_params *p, mt_err *e);
 
 /* ---- the sampler ------------------------------------------------------------------------- */
 
-/* The ids that one sequence has seen, and scratch memory for a vocabulary (40 bytes an id). */
+/* The ids that one sequence has seen, and scratch memory for a vocabulary (40 bytes an id, a
+ * quarter of it touched only where something was traced or filters keep much). */
 typedef struct mt_sampler mt_sampler;
 
-int mt_sampler_new(mt_sampler **out, size_t vocab, mt_err *e);
+int mt_sampler_new(mt_sampler **out, const mt_kernels *kn, size_t vocab, mt_err *e);
 /* One more for another sequence: starts with a copy of what `from` has seen and shares its scratch
  * memory, so that neither may be used while the other is in use. Each is freed on its own, in any
  * order. */
@@ -68,8 +70,9 @@ int mt_sampler_choose(mt_sampler *s, const mt_sample_params *p, const float *log
  * there. */
 int mt_sampler_distribution(mt_sampler *s, const mt_sample_params *p, const double *logits,
                             double *prob, mt_err *e);
+
 /* The first id whose cumulative probability, ids ascending, exceeds u; the last with prob > 0 where
- * rounding lets none exceed it; n where all are 0. */
+ * rounding lets none exceed it; n where all are 0. mt_sampler_choose draws so. */
 size_t mt_sample_draw(const double *prob, size_t n, double u);
 
 /* ---- log-probabilities ------------------------------------------------------------------- */
@@ -82,10 +85,11 @@ typedef struct mt_candidate {
 /* The softmax over a vocabulary by DESIGN's recipe: blocks of 64 ids, each with its maximum and its
  * sum relative to it, merged in ascending order. ln p of `id`; NaN where a logit is NaN or
  * +infinity, where all are −infinity, or id ≥ n. */
-double mt_logprob(const float *logits, size_t n, uint32_t id);
+double mt_logprob(const mt_kernels *kn, const float *logits, size_t n, uint32_t id);
 /* The k most probable (fewer where fewer are possible), most probable first, ties by ascending id,
  * into out [k]. Returns how many, or MT_ENUMERIC as above. */
-int mt_top_logprobs(const float *logits, size_t n, size_t k, mt_candidate *out);
+int mt_top_logprobs(const mt_kernels *kn, const float *logits, size_t n, size_t k,
+                    mt_candidate *out);
 
 /* ---- how a choice came about ------------------------------------------------------------- */
 

@@ -12,7 +12,7 @@ typedef struct output {
   mt_answer *answer;
   mt_buf text; /* all of it */
   mt_ids ids;
-  double *logprob; /* [ids.n] before penalties and filters, as score has it */
+  double *logprob; /* [ids.n] with --json; before penalties and filters, as score has it */
   mt_finish why;
   bool stream; /* show text as it comes */
   mt_err *err;
@@ -175,6 +175,7 @@ static int submit(mt_session *s, const mt_texts *t, const mt_ids *prompt, size_t
                     .on_token = on_token,
                     .on_finish = on_finish,
                     .arg = &o[c],
+                    .logprobs = mt_opt_flag(s->opt, "json"),
                     .no_kv_cache = mt_opt_flag(s->opt, "no-kv-cache")};
     r.sample.choice = (uint32_t)c;
     if (!mt_opt_flag(s->opt, "ignore-eos")) {

@@ -9,6 +9,7 @@
 typedef struct scorer {
   const uint32_t *ids; /* the whole text */
   size_t vocab;
+  const mt_kernels *kn;
   size_t base;     /* of the window in the text */
   double *logprob; /* [n_ids]; of token i given what the window holds before it */
   mt_err *err;
@@ -17,7 +18,7 @@ typedef struct scorer {
 static int on_prompt(void *arg, size_t position, const float *logits) {
   scorer *s = arg;
   size_t next = s->base + position + 1;
-  double lp = mt_logprob(logits, s->vocab, s->ids[next]);
+  double lp = mt_logprob(s->kn, logits, s->vocab, s->ids[next]);
   if (lp != lp)
     return mt_err_set(s->err, MT_ENUMERIC, "the logits at position %zu are not numbers", next - 1);
   s->logprob[next] = lp;
@@ -157,7 +158,8 @@ static int prepare(mt_session *s, mt_texts *t, mt_ids *ids, size_t *window, size
 
 static int lead(mt_session *s, const mt_texts *t, const mt_ids *ids, size_t window, size_t stride,
                 mt_err *e) {
-  scorer sc = {.ids = ids->id, .vocab = mt_model_get_config(s->model)->vocab, .err = e};
+  scorer sc = {
+      .ids = ids->id, .vocab = mt_model_get_config(s->model)->vocab, .kn = s->kn, .err = e};
   int rc = mt_texts_check_vocab(t, sc.vocab, e);
   for (size_t i = 0; !rc && i < ids->n; i++)
     if (ids->id[i] >= sc.vocab)

@@ -119,6 +119,7 @@ static int lead(mt_session *s, mt_texts *texts, const mt_ids *prompt, uint64_t t
                   .on_token = on_token,
                   .on_finish = on_finish,
                   .arg = &t,
+                  .logprobs = true,
                   .eos = texts->stop_ids,
                   .n_eos = texts->n_stop_ids};
   int rc = t.step.rank ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory for statistics");

@@ -1,4 +1,5 @@
 /* Rank 0's side: requests, admission, the mix of a step, choosing tokens. */
+#include <math.h> /* NAN only */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static int leader_new(mt_engine *g, mt_err *e) {
       return mt_err_set(e, MT_ENOMEM, "no memory for plans");
   g->plan.command = mt_calloc(g->max_seqs, sizeof *g->plan.command);
   if (!g->plan.command) return mt_err_set(e, MT_ENOMEM, "no memory for plans");
-  return mt_sampler_new(&g->seen, g->vocab, e);
+  return mt_sampler_new(&g->seen, mt_model_get_options(g->m)->kernels, g->vocab, e);
 }
 
 int mt_engine_new(mt_engine **out, mt_model *m, size_t chunk, mt_err *e) {
@@ -198,11 +199,11 @@ static void finish(sequence *s, mt_finish why) {
 
 static int choose(mt_engine *g, sequence *s, const float *logits, mt_err *e) {
   uint32_t id;
-  double logprob;
+  double logprob = (double)NAN, *asked = s->r.logprobs ? &logprob : NULL;
   uint64_t position = s->n_tokens;
   int rc = s->r.choose
-               ? s->r.choose(s->r.arg, s->sampler, &s->r.sample, logits, position, &id, &logprob, e)
-               : mt_sampler_choose(s->sampler, &s->r.sample, logits, position, &id, &logprob, e);
+               ? s->r.choose(s->r.arg, s->sampler, &s->r.sample, logits, position, &id, asked, e)
+               : mt_sampler_choose(s->sampler, &s->r.sample, logits, position, &id, asked, e);
   if (rc) return rc;
   if (is_eos(&s->r, id)) {
     finish(s, MT_FINISH_EOS);

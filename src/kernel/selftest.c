@@ -98,6 +98,25 @@ static void test_rows(state *s, const float *x) {
   add_hash(s, y, sizeof y);
 }
 
+static void test_vocab(state *s, const float *x) {
+  enum { N = 2 * MT_LOGIT_BLOCK + 9 };
+  double y[3 * MT_LOGIT_BLOCK], max[3];
+  bool fine = s->kn->widen(x, N, y, max);
+  add_hash(s, &fine, sizeof fine);
+  add_hash(s, y, sizeof y);
+  add_hash(s, max, sizeof max);
+  for (size_t i = 0; i < N; i++) y[i] = 190 * (y[i] - 2); /* −760 … 0 */
+  s->kn->exp64(y, 0, N, y);
+  add_hash(s, y, N * sizeof *y);
+  uint64_t within;
+  double sum = s->kn->sum_above(y, y + 1, 1e-200, 1e-20, &within);
+  add_hash(s, &sum, sizeof sum);
+  add_hash(s, &within, sizeof within);
+  s->kn->temper(y + 1, 1e-3, 0.7);
+  s->kn->keep(y, 1e-150, 1e-100, y, y + MT_LOGIT_BLOCK);
+  add_hash(s, y, N * sizeof *y);
+}
+
 static void test_attend_many(state *s, mt_kv_type type, const float *x, const void *const *k,
                              const void *const *v) {
   enum { N = 3 };
@@ -168,6 +187,7 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
     if (t->weight && t->quantized) test_gemm(&s, (mt_dtype)type, true, x);
   }
   test_rows(&s, x);
+  test_vocab(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
   test_sums(&s);
   return s.hash;

@@ -2,9 +2,14 @@
 #ifndef MT_SAMPLE_INTERNAL_H
 #define MT_SAMPLE_INTERNAL_H
 
-#include <math.h> /* INFINITY only; no function of libm */
+#include <math.h> /* INFINITY and NAN only; no function of libm */
 
 #include "mutirao/sample.h"
+#include "mutirao/shard.h"
+
+/* Ids are softmaxed in blocks as the vocabulary is dealt to ranks (DESIGN section 1). */
+enum { BLOCK = MT_LOGIT_BLOCK, CHAINS = 8 };
+_Static_assert((int)MT_LOGIT_BLOCK == (int)MT_VOCAB_BLOCK, "logits are summed as they are dealt");
 
 /* A token with the value that it is ranked by. */
 typedef mt_candidate item;
@@ -26,8 +31,13 @@ void mt_sample_heap_select(item *h, size_t k, const item *x, size_t n);
 typedef struct norm {
   double max, sum;
 } norm;
-/* Merges the next block (ascending) into the total; start from {−inf, 0}. */
-void mt_sample_norm_merge(norm *total, norm block);
+/* Merges the next n blocks (ascending), with their maxima (finite) and sums, into the total; start
+ * from {−inf, 0}. */
+void mt_sample_norm_merge(const mt_kernels *kn, norm *total, const double *max, const double *sum,
+                          size_t n);
+/* sum[b] ← e[b][0] + … + e[b][BLOCK − 1] in this order, for n ≤ CHAINS blocks: one chain of
+ * additions each, side by side, since each waits for the addition before. */
+void mt_sample_sum_blocks(const double *const *e, size_t n, double *sum);
 
 /* What one sequence has seen: a set of ids with counts. */
 typedef struct seen {
@@ -45,19 +55,54 @@ int mt_sample_history_copy(history *to, const history *from);
 void mt_sample_history_clear(history *h);
 void mt_sample_history_free(history *h);
 
-/* Scratch for one choice. cand [n] are the tokens still possible, ids ascending, values finite. */
+/* Scratch for one choice (row.c). The candidates are the tokens of live blocks whose value is above
+ * −infinity. A filter costs what blocks are live; of a peaked distribution few stay so. */
 typedef struct scratch {
-  size_t refs, vocab;
-  item *cand; /* [vocab] */
-  size_t n;
-  item *heap;   /* [vocab] */
-  double *prob; /* [vocab] of cand, once normalised; before that the logits of all ids */
+  const mt_kernels *kn;
+  size_t refs, vocab, n_blocks;
+  double *value;  /* [n_blocks][BLOCK] by id; −infinity: not possible, or no longer */
+  double *e;      /* as value: e^(value − base of the block); after mt_sample_row_softmax */
+  double *key;    /* as value: what typical sampling ranks by */
+  item *heap;     /* [vocab] */
+  uint32_t *live; /* [n_live] blocks with candidates, ascending */
+  size_t n_live;
+  double *max;   /* [n_blocks] of value; NaN: to be found by mt_sample_row_refresh */
+  double *base;  /* [n_blocks] the max that e is relative to; NaN: e is to be computed */
+  double *sum;   /* [n_blocks] of e; NaN: to be computed, as where e is */
+  double *share; /* [n_blocks] the probability of a token is e × share */
 } scratch;
 
-/* cand ← the finite ones of prob [vocab]. MT_ENUMERIC as mt_sampler_choose says. */
-int mt_sample_scratch_collect(scratch *w, mt_err *e);
-/* prob [n] ← softmax of the values of cand. Returns its maximum and sum. */
-norm mt_sample_scratch_softmax(scratch *w);
+scratch *mt_sample_scratch_new(const mt_kernels *kn, size_t vocab); /* NULL: no memory */
+void mt_sample_scratch_release(scratch *w);                         /* one of w->refs */
+
+/* Candidates ← logits [vocab]. MT_ENUMERIC as mt_sampler_choose says. */
+int mt_sample_row_load(scratch *w, const float *logits, mt_err *e);
+int mt_sample_row_load_f64(scratch *w, const double *logits, mt_err *e);
+/* After values were changed and max of their blocks made NaN. MT_ENUMERIC where none is left. */
+int mt_sample_row_refresh(scratch *w, mt_err *e);
+/* sum ← that of e, of n ≤ CHAINS blocks. */
+void mt_sample_row_sum(scratch *w, const uint32_t *live, size_t n);
+/* e, sum and share of live blocks from the values. */
+norm mt_sample_row_softmax(scratch *w);
+/* After mt_sample_row_softmax; nats. */
+double mt_sample_row_entropy(const scratch *w, norm z);
+size_t mt_sample_row_count(const scratch *w);
+double mt_sample_row_max(const scratch *w);
+/* mt_sample_draw's id. After mt_sample_row_softmax. */
+uint32_t mt_sample_row_draw(const scratch *w, double u);
+
+/* Sums of probabilities reach p when they come this near: a p that the exact sum meets must not
+ * depend on rounding. */
+#define MT_SAMPLE_REACHED 1e-12
+/* The shortest prefix of the candidates by key (w->value or w->key), the highest first, ties by
+ * ascending id, whose weights reach `target`: its last token (cut.c). Weights are probabilities,
+ * or, if `counted`, 1. At least one token; all where their sum stays below. The caller knows that
+ * the prefix ends at keys from `lo` on, and `hi`, the highest; both finite. */
+item mt_sample_cut(scratch *w, const double *key, double lo, double hi, bool counted,
+                   double target);
+/* mt_sample_cut for the most probable tokens that together have p. After mt_sample_row_softmax. */
+item mt_sample_cut_nucleus(scratch *w, norm z, double p);
+
 /* Filters; each leaves at least one token. */
 void mt_sample_filter_temperature(scratch *w, double temperature);
 void mt_sample_filter_top_k(scratch *w, size_t k);
@@ -65,10 +110,5 @@ void mt_sample_filter_top_p(scratch *w, double p);
 void mt_sample_filter_min_p(scratch *w, double share);
 void mt_sample_filter_typical_p(scratch *w, double p);
 void mt_sample_filter_greedy(scratch *w);
-double mt_sample_scratch_entropy(const scratch *w, norm z); /* after mt_sample_scratch_softmax */
-/* The shortest prefix, most probable first, that reaches p: how many, and the last as an index into
- * cand with its value. After mt_sample_scratch_softmax. Ranked by values, since the probabilities
- * of equal ones may differ in the last place between blocks. */
-size_t mt_sample_scratch_nucleus(scratch *w, double p, item *last);
 
 #endif

@@ -1,74 +1,65 @@
 /* The softmax over a vocabulary, block by block, and log-probabilities. */
 #include "internal.h"
 
-enum { BLOCK = 64 }; /* as the vocabulary is dealt to ranks (DESIGN section 1) */
-
-void mt_sample_norm_merge(norm *total, norm block) {
-  if (block.sum == 0) return; /* nothing possible in this block */
-  if (block.max > total->max) {
-    total->sum = total->sum * mt_exp64(total->max - block.max) + block.sum;
-    total->max = block.max;
-  } else {
-    total->sum += block.sum * mt_exp64(block.max - total->max);
-  }
-}
-
-/* The candidates of one block begin at i: their end and their maximum. */
-static size_t block_end(const scratch *w, size_t i, double *max) {
-  uint32_t number = w->cand[i].id / BLOCK;
-  *max = w->cand[i].logprob;
-  for (; i < w->n && w->cand[i].id / BLOCK == number; i++)
-    if (w->cand[i].logprob > *max) *max = w->cand[i].logprob;
-  return i;
-}
-
-norm mt_sample_scratch_softmax(scratch *w) {
-  norm total = {-INFINITY, 0};
-  double max;
-  for (size_t i = 0, end; i < w->n; i = end) {
-    end = block_end(w, i, &max);
-    norm block = {max, 0};
-    for (size_t j = i; j < end; j++) {
-      w->prob[j] = mt_exp64(w->cand[j].logprob - max);
-      block.sum += w->prob[j];
+void mt_sample_norm_merge(const mt_kernels *kn, norm *total, const double *max, const double *sum,
+                          size_t n) {
+  double factor[BLOCK];
+  for (size_t i = 0; i < n;) {
+    if (max[i] > total->max) {
+      total->sum = total->sum * mt_exp64(total->max - max[i]) + sum[i];
+      total->max = max[i++];
+      continue;
     }
-    mt_sample_norm_merge(&total, block);
+    size_t end = i + 1; /* a run of blocks that do not raise the maximum */
+    while (end < n && end - i < BLOCK && max[end] <= total->max) end++;
+    kn->exp64(max + i, total->max, end - i, factor);
+    for (size_t k = 0; k < end - i; k++) total->sum += sum[i + k] * factor[k];
+    i = end;
   }
-  for (size_t i = 0, end; i < w->n; i = end) {
-    end = block_end(w, i, &max);
-    double share = mt_exp64(max - total.max) / total.sum;
-    for (size_t j = i; j < end; j++) w->prob[j] *= share;
-  }
-  return total;
+}
+
+void mt_sample_sum_blocks(const double *const *e, size_t n, double *sum) {
+  const double *row[CHAINS];
+  double s[CHAINS] = {0};
+  if (!n) return;
+  for (size_t c = 0; c < CHAINS; c++) row[c] = e[c < n ? c : 0];
+  for (size_t j = 0; j < BLOCK; j++)
+    _Pragma("GCC unroll 8") for (size_t c = 0; c < CHAINS; c++) s[c] += row[c][j];
+  for (size_t c = 0; c < n; c++) sum[c] = s[c];
 }
 
 /* False where a logit is NaN or +infinity, or all are −infinity. */
-static bool norm_of(const float *logits, size_t n, norm *out) {
+static bool norm_of(const mt_kernels *kn, const float *logits, size_t n, norm *out) {
+  double value[CHAINS * BLOCK], e[CHAINS * BLOCK], max[CHAINS], sum[CHAINS];
+  const double *row[CHAINS];
   norm total = {-INFINITY, 0};
-  for (size_t i = 0; i < n; i += BLOCK) {
-    size_t end = n - i < BLOCK ? n : i + BLOCK;
-    norm block = {-INFINITY, 0};
-    for (size_t j = i; j < end; j++) {
-      if (!(logits[j] < INFINITY)) return false;
-      if ((double)logits[j] > block.max) block.max = (double)logits[j];
+  for (size_t i = 0; i < n; i += CHAINS * BLOCK) {
+    size_t left = n - i < CHAINS * BLOCK ? n - i : CHAINS * BLOCK, live = 0;
+    if (!kn->widen(logits + i, left, value, max)) return false;
+    for (size_t b = 0; b * BLOCK < left; b++) {
+      if (max[b] == -INFINITY) continue;
+      kn->exp64(value + b * BLOCK, max[b], BLOCK, e + live * BLOCK);
+      row[live] = e + live * BLOCK;
+      max[live++] = max[b];
     }
-    if (block.max == -INFINITY) continue;
-    for (size_t j = i; j < end; j++) block.sum += mt_exp64((double)logits[j] - block.max);
-    mt_sample_norm_merge(&total, block);
+    mt_sample_sum_blocks(row, live, sum);
+    mt_sample_norm_merge(kn, &total, max, sum, live);
   }
   *out = total;
   return total.sum > 0;
 }
 
-double mt_logprob(const float *logits, size_t n, uint32_t id) {
+/* + 0.0: −0 is no logarithm of 1. */
+double mt_logprob(const mt_kernels *kn, const float *logits, size_t n, uint32_t id) {
   norm z;
-  if (id >= n || !norm_of(logits, n, &z)) return (double)NAN;
-  return ((double)logits[id] - z.max) - mt_log64(z.sum);
+  if (id >= n || !norm_of(kn, logits, n, &z)) return (double)NAN;
+  return (((double)logits[id] - z.max) + 0.0) - mt_log64(z.sum);
 }
 
-int mt_top_logprobs(const float *logits, size_t n, size_t k, mt_candidate *out) {
+int mt_top_logprobs(const mt_kernels *kn, const float *logits, size_t n, size_t k,
+                    mt_candidate *out) {
   norm z;
-  if (!norm_of(logits, n, &z)) return MT_ENUMERIC;
+  if (!norm_of(kn, logits, n, &z)) return MT_ENUMERIC;
   size_t held = 0; /* a heap of the best so far, the last of them on top */
   for (size_t i = 0; i < n && k; i++) {
     item it = {(uint32_t)i, (double)logits[i]};
@@ -87,6 +78,6 @@ int mt_top_logprobs(const float *logits, size_t n, size_t k, mt_candidate *out) 
     out[rest] = last;
   }
   double log_sum = mt_log64(z.sum);
-  for (size_t i = 0; i < held; i++) out[i].logprob = (out[i].logprob - z.max) - log_sum;
+  for (size_t i = 0; i < held; i++) out[i].logprob = ((out[i].logprob - z.max) + 0.0) - log_sum;
   return (int)held;
 }

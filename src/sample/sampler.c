@@ -9,33 +9,12 @@ struct mt_sampler {
   scratch *w;
 };
 
-static void scratch_release(scratch *w) {
-  if (!w || --w->refs) return;
-  free(w->cand);
-  free(w->heap);
-  free(w->prob);
-  free(w);
-}
-
-static scratch *scratch_new(size_t vocab) {
-  scratch *w = mt_calloc(1, sizeof *w);
-  if (!w) return NULL;
-  w->refs = 1;
-  w->vocab = vocab;
-  w->cand = mt_malloc(vocab, sizeof *w->cand);
-  w->heap = mt_malloc(vocab, sizeof *w->heap);
-  w->prob = mt_malloc(vocab, sizeof *w->prob);
-  if (w->cand && w->heap && w->prob) return w;
-  scratch_release(w);
-  return NULL;
-}
-
-int mt_sampler_new(mt_sampler **out, size_t vocab, mt_err *e) {
+int mt_sampler_new(mt_sampler **out, const mt_kernels *kn, size_t vocab, mt_err *e) {
   *out = NULL;
   if (!vocab || vocab > UINT32_MAX)
     return mt_err_set(e, MT_ERANGE, "a sampler for a vocabulary of %zu ids", vocab);
   mt_sampler *s = mt_calloc(1, sizeof *s);
-  if (s) s->w = scratch_new(vocab);
+  if (s) s->w = mt_sample_scratch_new(kn, vocab);
   if (!s || !s->w) {
     free(s);
     return mt_err_set(e, MT_ENOMEM, "no memory for a sampler of %zu ids", vocab);
@@ -60,7 +39,7 @@ int mt_sampler_fork(mt_sampler **out, const mt_sampler *from, mt_err *e) {
 void mt_sampler_free(mt_sampler *s) {
   if (!s) return;
   mt_sample_history_free(&s->seen);
-  scratch_release(s->w);
+  mt_sample_scratch_release(s->w);
   free(s);
 }
 
@@ -73,19 +52,6 @@ int mt_sampler_accept(mt_sampler *s, uint32_t id, bool generated) {
   return mt_sample_history_add(&s->seen, id, generated);
 }
 
-int mt_sample_scratch_collect(scratch *w, mt_err *e) {
-  w->n = 0;
-  for (size_t i = 0; i < w->vocab; i++) {
-    double v = w->prob[i];
-    if (!(v < INFINITY))
-      return mt_err_set(e, MT_ENUMERIC, "the logit of id %zu is %s", i,
-                        v == v ? "infinite" : "not a number");
-    if (v > -INFINITY) w->cand[w->n++] = (item){(uint32_t)i, v};
-  }
-  if (!w->n) return mt_err_set(e, MT_ENUMERIC, "no token is possible: every logit is -infinity");
-  return MT_OK;
-}
-
 /* ---- reports ----------------------------------------------------------------------------- */
 
 typedef struct chain {
@@ -96,71 +62,90 @@ typedef struct chain {
   mt_err *e;
 } chain;
 
+/* All candidates into the heap. Returns how many. */
+static size_t list_candidates(scratch *w) {
+  size_t n = 0;
+  for (size_t k = 0; k < w->n_live; k++) {
+    size_t at = w->live[k] * (size_t)BLOCK;
+    for (size_t i = at; i < at + BLOCK; i++)
+      if (w->value[i] > -INFINITY) w->heap[n++] = (item){(uint32_t)i, w->value[i]};
+  }
+  return n;
+}
+
+/* How many are not after `last`, which is one of the n candidates in the heap. */
+static size_t count_until(const scratch *w, size_t n, const item *last) {
+  size_t count = 0;
+  for (size_t i = 0; i < n; i++) count += !item_before(last, &w->heap[i]);
+  return count;
+}
+
 static void report(const chain *c, const char *name) {
   if (!c->trace) return;
   scratch *w = c->s->w;
-  norm z = mt_sample_scratch_softmax(w);
-  mt_sample_stage st = {
-      .name = name, .kept = w->n, .entropy = mt_sample_scratch_entropy(w, z), .top = c->top};
+  norm z = mt_sample_row_softmax(w);
+  mt_sample_stage st = {.name = name, .entropy = mt_sample_row_entropy(w, z), .top = c->top};
   st.nucleus_p = c->p->top_p < 1 ? c->p->top_p : 0.9;
-  item last;
-  st.nucleus = mt_sample_scratch_nucleus(w, st.nucleus_p, &last);
-  memcpy(w->heap, w->cand, w->n * sizeof *w->heap);
-  size_t rest = w->n;
+  item last = mt_sample_cut_nucleus(w, z, st.nucleus_p);
+  size_t rest = st.kept = list_candidates(w);
+  st.nucleus = count_until(w, rest, &last);
   mt_sample_heap_make(w->heap, rest, false);
   double log_sum = mt_log64(z.sum);
   while (rest && st.n_top < c->trace->n_top) {
     item it = mt_sample_heap_pop(w->heap, &rest, false);
-    c->top[st.n_top++] = (item){it.id, (it.logprob - z.max) - log_sum};
+    c->top[st.n_top++] = (item){it.id, ((it.logprob - z.max) + 0.0) - log_sum};
   }
   c->trace->fn(c->trace->arg, &st);
 }
 
-/* A report while the logits of all ids still lie in prob: they are put back afterwards. */
-static int report_logits(const chain *c, const char *name) {
-  if (!c->trace) return MT_OK;
-  scratch *w = c->s->w;
-  int rc = mt_sample_scratch_collect(w, c->e);
-  if (rc) return rc;
-  report(c, name);
-  for (size_t i = 0; i < w->vocab; i++) w->prob[i] = -INFINITY;
-  for (size_t i = 0; i < w->n; i++) w->prob[w->cand[i].id] = w->cand[i].logprob;
-  return MT_OK;
+/* After values were changed. */
+static int settle(const chain *c, const char *name) {
+  int rc = mt_sample_row_refresh(c->s->w, c->e);
+  if (!rc) report(c, name);
+  return rc;
 }
 
 /* ---- the chain --------------------------------------------------------------------------- */
 
+/* The value of an id, which the caller changes. */
+static double *value_of(scratch *w, uint32_t id) {
+  w->max[id / BLOCK] = w->base[id / BLOCK] = (double)NAN;
+  return &w->value[id];
+}
+
 static int add_bias(const chain *c) {
   const mt_sample_params *p = c->p;
   scratch *w = c->s->w;
+  if (!p->n_bias) return MT_OK;
   for (size_t i = 0; i < p->n_bias; i++) {
     if (p->bias[i].id >= w->vocab)
       return mt_err_set(c->e, MT_ERANGE, "logit_bias names id %u, the vocabulary has %zu",
                         p->bias[i].id, w->vocab);
-    w->prob[p->bias[i].id] += (double)p->bias[i].bias;
+    *value_of(w, p->bias[i].id) += (double)p->bias[i].bias;
   }
-  return p->n_bias ? report_logits(c, "logit_bias") : MT_OK;
+  return settle(c, "logit_bias");
 }
 
 /* Keskar et al., "CTRL", 2019, as transformers has it. */
 static int penalise_repetition(const chain *c) {
-  double r = c->p->repetition_penalty, *y = c->s->w->prob;
+  double r = c->p->repetition_penalty;
   const history *h = &c->s->seen;
   if (r == 1) return MT_OK;
   for (size_t i = 0; i < h->n; i++) {
-    double *v = &y[h->entry[i].id];
+    double *v = value_of(c->s->w, h->entry[i].id);
     *v = *v > 0 ? *v / r : *v * r;
   }
-  return report_logits(c, "repetition_penalty");
+  return settle(c, "repetition_penalty");
 }
 
 static int penalise_presence(const chain *c) {
-  double presence = c->p->presence_penalty, frequency = c->p->frequency_penalty, *y = c->s->w->prob;
+  double presence = c->p->presence_penalty, frequency = c->p->frequency_penalty;
   const history *h = &c->s->seen;
   if (presence == 0 && frequency == 0) return MT_OK;
   for (size_t i = 0; i < h->n; i++)
-    if (h->entry[i].generated) y[h->entry[i].id] -= presence + frequency * h->entry[i].generated;
-  return report_logits(c, "presence_frequency");
+    if (h->entry[i].generated)
+      *value_of(c->s->w, h->entry[i].id) -= presence + frequency * h->entry[i].generated;
+  return settle(c, "presence_frequency");
 }
 
 static void apply_temperature(const chain *c) {
@@ -192,14 +177,12 @@ static void apply_filters(const chain *c) {
   if (p->temperature_last) apply_temperature(c);
 }
 
-/* From the logits in prob [vocab] to the candidates and their probabilities. */
+/* From loaded logits to the probabilities of what is left. */
 static int run_chain(const chain *c) {
-  int rc = mt_sample_params_check(c->p, c->e);
-  if (!rc) rc = report_logits(c, "logits");
-  if (!rc) rc = add_bias(c);
+  report(c, "logits");
+  int rc = add_bias(c);
   if (!rc) rc = penalise_repetition(c);
   if (!rc) rc = penalise_presence(c);
-  if (!rc) rc = mt_sample_scratch_collect(c->s->w, c->e);
   if (rc) return rc;
   if (c->p->temperature > 0) {
     apply_filters(c);
@@ -207,31 +190,19 @@ static int run_chain(const chain *c) {
     mt_sample_filter_greedy(c->s->w);
     report(c, "greedy");
   }
-  mt_sample_scratch_softmax(c->s->w);
+  mt_sample_row_softmax(c->s->w);
   return MT_OK;
-}
-
-size_t mt_sample_draw(const double *prob, size_t n, double u) {
-  double sum = 0;
-  size_t last = n;
-  for (size_t i = 0; i < n; i++) {
-    if (!(prob[i] > 0)) continue;
-    sum += prob[i];
-    last = i;
-    if (sum > u) return i;
-  }
-  return last;
 }
 
 static int choose(const chain *c, const float *logits, uint64_t position, uint32_t *id,
                   double *logprob) {
   scratch *w = c->s->w;
-  for (size_t i = 0; i < w->vocab; i++) w->prob[i] = (double)logits[i];
-  int rc = run_chain(c);
+  int rc = mt_sample_params_check(c->p, c->e);
+  if (!rc) rc = mt_sample_row_load(w, logits, c->e);
+  if (!rc) rc = run_chain(c);
   if (rc) return rc;
-  double u = mt_uniform(c->p->seed, c->p->choice, position, 0);
-  *id = w->cand[mt_sample_draw(w->prob, w->n, u)].id;
-  if (logprob) *logprob = mt_logprob(logits, w->vocab, *id);
+  *id = mt_sample_row_draw(w, mt_uniform(c->p->seed, c->p->choice, position, 0));
+  if (logprob) *logprob = mt_logprob(w->kn, logits, w->vocab, *id);
   return MT_OK;
 }
 
@@ -257,10 +228,15 @@ int mt_sampler_distribution(mt_sampler *s, const mt_sample_params *p, const doub
                             double *prob, mt_err *e) {
   const chain c = {.s = s, .p = p, .e = e};
   scratch *w = s->w;
-  memcpy(w->prob, logits, w->vocab * sizeof *w->prob);
-  int rc = run_chain(&c);
+  int rc = mt_sample_params_check(p, e);
+  if (!rc) rc = mt_sample_row_load_f64(w, logits, e);
+  if (!rc) rc = run_chain(&c);
   if (rc) return rc;
   memset(prob, 0, w->vocab * sizeof *prob);
-  for (size_t i = 0; i < w->n; i++) prob[w->cand[i].id] = w->prob[i];
+  for (size_t k = 0; k < w->n_live; k++) {
+    size_t at = w->live[k] * (size_t)BLOCK;
+    for (size_t i = at; i < at + BLOCK && i < w->vocab; i++)
+      prob[i] = w->e[i] * w->share[w->live[k]];
+  }
   return MT_OK;
 }

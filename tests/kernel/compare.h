@@ -201,6 +201,86 @@ static inline void compare_rows(const mt_kernels *kn, const mt_kernels *ref, rng
   }
 }
 
+/* ---- rows of the vocabulary ------------------------------------------------------------------ */
+
+static inline void compare_widen(const mt_kernels *kn, const mt_kernels *ref, rng *r, size_t n) {
+  enum { MAX = 320 };
+  static const float ENDS[] = {-INFINITY, -0.0f, 0, 3e38f, -3e38f, 0x1p-149f};
+  float x[MAX];
+  double y[2][MAX] = {{0}}, max[2][MAX / MT_LOGIT_BLOCK] = {{0}};
+  for (size_t i = 0; i < n; i++) x[i] = below(r, 3) ? normalish(r) : ENDS[below(r, 6)];
+  if (n % 3 == 0)
+    for (size_t i = n / 2; i < n; i++) x[i] = -INFINITY;
+  CU_ASSERT(kn->widen(x, n, y[0], max[0]) && ref->widen(x, n, y[1], max[1]));
+  CU_ASSERT(!memcmp(y[0], y[1], sizeof y[0]) && !memcmp(max[0], max[1], sizeof max[0]));
+  x[below(r, n)] = n % 2 ? NAN : INFINITY;
+  CU_ASSERT(!kn->widen(x, n, y[0], max[0]) && !ref->widen(x, n, y[1], max[1]));
+}
+
+/* Over all that an exponent can be, to where results are subnormal numbers and 0. */
+static inline void compare_exp64(const mt_kernels *kn, rng *r, size_t n) {
+  enum { MAX = 320 };
+  double x[MAX], y[MAX], from = (double)normalish(r) * 10;
+  size_t differ = 0;
+  for (size_t i = 0; i < n; i++) {
+    double u = uniform(r);
+    x[i] = from - (n % 3 == 0 ? u : n % 3 == 1 ? 30 * u : 760 * u);
+    if (below(r, 9) == 0) x[i] = below(r, 2) ? from : below(r, 2) ? -INFINITY : -1.7e308;
+    if (below(r, 9) == 0) x[i] = from - 745.133 - u / 1000;
+  }
+  kn->exp64(x, from, n, y);
+  for (size_t i = 0; i < n; i++) {
+    double want = mt_exp64(x[i] - from);
+    differ += memcmp(&y[i], &want, sizeof want) != 0;
+  }
+  CU_ASSERT_EQUAL(differ, 0);
+  kn->exp64(x, from, n, x);
+  CU_ASSERT(!memcmp(x, y, n * sizeof *x));
+}
+
+/* Keys that tie with the bounds, at every alignment. */
+static inline double a_key(rng *r, double lo, double hi) {
+  switch (below(r, 8)) {
+    case 0: return lo;
+    case 1: return hi;
+    case 2: return -INFINITY;
+    default: return 3 * uniform(r) - 2;
+  }
+}
+static inline void compare_cut(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { N = MT_LOGIT_BLOCK, AT = 3 };
+  double key[N + AT], value[2][N + AT], e[2][N + AT], sum[2];
+  size_t at = below(r, AT + 1);
+  uint64_t within[2];
+  double lo = uniform(r) - 1, hi = below(r, 4) ? lo + uniform(r) : lo;
+  for (size_t i = 0; i < N + AT; i++) {
+    key[i] = a_key(r, lo, hi);
+    value[0][i] = value[1][i] = normalish(r);
+    e[0][i] = e[1][i] = below(r, 3) ? uniform(r) : below(r, 2) ? 0 : 0x1p-1000;
+  }
+  sum[0] = kn->sum_above(key + at, e[0] + at, lo, hi, &within[0]);
+  sum[1] = ref->sum_above(key + at, e[1] + at, lo, hi, &within[1]);
+  CU_ASSERT(!memcmp(&sum[0], &sum[1], sizeof sum[0]) && within[0] == within[1]);
+  double share = below(r, 2) ? uniform(r) : 0x1p-80;
+  kn->keep(key + at, lo, share, value[0] + at, e[0] + at);
+  ref->keep(key + at, lo, share, value[1] + at, e[1] + at);
+  CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]) && !memcmp(e[0], e[1], sizeof e[0]));
+  kn->temper(value[0] + at, hi, 0.7);
+  ref->temper(value[1] + at, hi, 0.7);
+  CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]));
+  kn->keep(value[0], lo, share, value[0], e[0]); /* the key itself */
+  ref->keep(value[1], lo, share, value[1], e[1]);
+  CU_ASSERT(!memcmp(value[0], value[1], sizeof value[0]) && !memcmp(e[0], e[1], sizeof e[0]));
+}
+
+static inline void compare_vocab(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  for (size_t n = 1; n <= 320; n++) {
+    compare_widen(kn, ref, r, n);
+    for (int k = 0; k < 10; k++) compare_exp64(kn, r, n);
+    compare_cut(kn, ref, r);
+  }
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 enum { MAX_BLOCKS = MT_ATTN_SEGMENT / MT_KV_BLOCK, MAX_DIM = 256 };

@@ -9,6 +9,11 @@
 #define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
 #define mt_attend_avx512         emu_attend_avx512
+#define mt_widen_avx512          emu_widen_avx512
+#define mt_exp64_avx512          emu_exp64_avx512
+#define mt_temper_avx512         emu_temper_avx512
+#define mt_sum_above_avx512      emu_sum_above_avx512
+#define mt_keep_avx512           emu_keep_avx512
 #define mt_sum_parts_avx512      emu_sum_parts_avx512
 #define mt_round_sums_avx512     emu_round_sums_avx512
 #include "../../src/kernel/avx512/gemm.c"
@@ -16,6 +21,7 @@
 #define LANES ATTEND_LANES
 #include "../../src/kernel/avx512/attend.c"
 #include "../../src/kernel/avx512/sum.c"
+#include "../../src/kernel/avx512/vocab.c"
 
 static mt_kernels emulated(void) {
   mt_kernels kn = *kernels("avx2");
@@ -23,6 +29,11 @@ static mt_kernels emulated(void) {
   kn.gemm = mt_gemm_avx512;
   kn.gemm_units = mt_gemm_units_avx512;
   kn.attend = mt_attend_avx512;
+  kn.widen = mt_widen_avx512;
+  kn.exp64 = mt_exp64_avx512;
+  kn.temper = mt_temper_avx512;
+  kn.sum_above = mt_sum_above_avx512;
+  kn.keep = mt_keep_avx512;
   kn.sum_parts = mt_sum_parts_avx512;
   kn.round_sums = mt_round_sums_avx512;
   return kn;
@@ -40,6 +51,11 @@ static void test_attention(void) {
   mt_kernels kn = emulated();
   compare_attention(&kn, kernels("ref"), &r);
 }
+static void test_vocab(void) {
+  rng r = {.seed = mt_test_seed()};
+  mt_kernels kn = emulated();
+  compare_vocab(&kn, kernels("ref"), &r);
+}
 static void test_sums(void) {
   rng r = {.seed = mt_test_seed()};
   mt_kernels kn = emulated();
@@ -51,7 +67,7 @@ static void test_self_test(void) {
 }
 
 MT_TEST_MAIN("kernel avx512, emulated", {"gemm", test_gemm}, {"attention", test_attention},
-             {"sums", test_sums}, {"self-test", test_self_test})
+             {"vocabulary", test_vocab}, {"sums", test_sums}, {"self-test", test_self_test})
 #else
 static void test_elsewhere(void) {
   printf("skipped: not x86-64\n");

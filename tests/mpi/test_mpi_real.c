@@ -18,6 +18,7 @@ static const uint64_t FIRST_BITS = 0x83879fefe83a0f75;
 
 typedef struct collected {
   size_t vocab, n_out;
+  const mt_kernels *kn;
   float *first; /* logits of the first step */
   uint32_t out[MAX_TOKENS];
   double logprob[MAX_TOKENS];
@@ -33,7 +34,7 @@ static int on_token(void *arg, const mt_token_event *ev) {
 
 static int on_prompt(void *arg, size_t position, const float *logits) {
   collected *c = arg;
-  c->logprob[position + 1] = mt_logprob(logits, c->vocab, c->text[position + 1]);
+  c->logprob[position + 1] = mt_logprob(c->kn, logits, c->vocab, c->text[position + 1]);
   return 0;
 }
 
@@ -175,7 +176,7 @@ int main(int argc, char **argv) {
   if (rc) fprintf(stderr, "%s\n", e.msg);
   CHECK(rc == MT_OK);
   if (!rc && mt_comm_rank(comm) == 0) {
-    collected c = {.vocab = mt_model_get_config(m)->vocab};
+    collected c = {.vocab = mt_model_get_config(m)->vocab, .kn = o.kernels};
     c.first = malloc(c.vocab * sizeof *c.first);
     check_cases(g, mt_json_get(j, "cases"), &c);
     check_text(g, mt_json_get(j, "text"), &c);

@@ -41,6 +41,7 @@ typedef struct vector {
   const char *name;
   double *logits, *prob;
   size_t n;
+  const mt_kernels *kn;
   mt_sampler *s;
 } vector;
 
@@ -51,7 +52,8 @@ static void for_each(void (*fn)(vector *v)) {
     v.name = mt_json_string(mt_json_get(v.j, "name"), NULL);
     v.logits = numbers(mt_json_get(v.j, "logits"), &v.n);
     v.prob = mt_calloc(v.n, sizeof *v.prob);
-    CU_ASSERT_FATAL(v.n > 0 && v.prob != NULL && !mt_sampler_new(&v.s, v.n, NULL));
+    CU_ASSERT_FATAL(v.n > 0 && v.prob != NULL && !mt_kernels_get(NULL, &v.kn, NULL) &&
+                    !mt_sampler_new(&v.s, v.kn, v.n, NULL));
     fn(&v);
     mt_sampler_free(v.s);
     free(v.logits);
@@ -157,7 +159,7 @@ static void logprobs(vector *v) {
   }
   const mt_json *top = mt_json_get(v->j, "logprobs_top5");
   mt_candidate got[5];
-  int n = mt_top_logprobs(x, v->n, 5, got);
+  int n = mt_top_logprobs(v->kn, x, v->n, 5, got);
   CU_ASSERT_FATAL(n == (int)mt_json_len(top) && n > 0);
   for (int i = 0; i < n; i++) {
     const mt_json *t = mt_json_at(top, (size_t)i);
@@ -165,7 +167,7 @@ static void logprobs(vector *v) {
     if (exact || strcmp(v->name, "tiny-differences")) CU_ASSERT(got[i].id == id);
     double want = number(t, "logprob"), tolerance = 2 * step + 1e-14 * fabs(want) + 1e-14;
     check_near(v, "top logprob", got[i].logprob, want, tolerance);
-    CU_ASSERT(mt_logprob(x, v->n, got[i].id) == got[i].logprob);
+    CU_ASSERT(mt_logprob(v->kn, x, v->n, got[i].id) == got[i].logprob);
   }
   double z = number(v->j, "logsumexp"), best = v->logits[(size_t)number(v->j, "argmax")];
   check_near(v, "logsumexp", best - got[0].logprob, z, 2 * step + 1e-14 * fabs(z) + 1e-14);

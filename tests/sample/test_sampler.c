@@ -5,9 +5,15 @@
 #include "mt_test.h"
 #include "mutirao/sample.h"
 
+static const mt_kernels *kernels(void) {
+  const mt_kernels *kn = NULL;
+  CU_ASSERT_FATAL(mt_kernels_get(NULL, &kn, NULL) == MT_OK);
+  return kn;
+}
+
 static mt_sampler *sampler(size_t vocab) {
   mt_sampler *s = NULL;
-  CU_ASSERT_FATAL(mt_sampler_new(&s, vocab, NULL) == MT_OK);
+  CU_ASSERT_FATAL(mt_sampler_new(&s, kernels(), vocab, NULL) == MT_OK);
   return s;
 }
 
@@ -91,7 +97,7 @@ static void test_greedy(void) {
   uint32_t id;
   CU_ASSERT(mt_sampler_choose(s, &p, logits, 3, &id, &logprob, NULL) == MT_OK);
   CU_ASSERT(id == 1); /* lowest on ties */
-  CU_ASSERT(logprob == mt_logprob(logits, 5, 1));
+  CU_ASSERT(logprob == mt_logprob(kernels(), logits, 5, 1));
   double sum = 0;
   for (int i = 0; i < 5; i++) sum += exp((double)logits[i]);
   CU_ASSERT(fabs(logprob - (7 - log(sum))) < 1e-14);
@@ -99,8 +105,8 @@ static void test_greedy(void) {
   p.bias = ban;
   p.n_bias = 2;
   CU_ASSERT(mt_sampler_choose(s, &p, logits, 3, &id, &logprob, NULL) == MT_OK);
-  CU_ASSERT(id == 0);                             /* 7.5 */
-  CU_ASSERT(logprob == mt_logprob(logits, 5, 0)); /* of the logits as given */
+  CU_ASSERT(id == 0);                                        /* 7.5 */
+  CU_ASSERT(logprob == mt_logprob(kernels(), logits, 5, 0)); /* of the logits as given */
   mt_sampler_free(s);
 }
 
@@ -175,8 +181,8 @@ static void test_errors(void) {
   mt_sample_params p = neutral();
   mt_err e = {0};
   uint32_t id;
-  CU_ASSERT(mt_sampler_new(&none, 0, &e) == MT_ERANGE && none == NULL);
-  CU_ASSERT(mt_sampler_new(&none, (size_t)1 << 40, &e) == MT_ERANGE && none == NULL);
+  CU_ASSERT(mt_sampler_new(&none, kernels(), 0, &e) == MT_ERANGE && none == NULL);
+  CU_ASSERT(mt_sampler_new(&none, kernels(), (size_t)1 << 40, &e) == MT_ERANGE && none == NULL);
   const float nan_logit[] = {1, 2, NAN, 0}, inf_logit[] = {1, INFINITY, 2, 0},
               nothing[] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
   const float *bad[] = {nan_logit, inf_logit, nothing};
@@ -184,8 +190,8 @@ static void test_errors(void) {
     p.temperature = t;
     for (int i = 0; i < 3; i++) {
       CU_ASSERT(mt_sampler_choose(s, &p, bad[i], 0, &id, NULL, &e) == MT_ENUMERIC);
-      CU_ASSERT(isnan(mt_logprob(bad[i], 4, 0)));
-      CU_ASSERT(mt_top_logprobs(bad[i], 4, 2, (mt_candidate[2]){{0, 0}}) == MT_ENUMERIC);
+      CU_ASSERT(isnan(mt_logprob(kernels(), bad[i], 4, 0)));
+      CU_ASSERT(mt_top_logprobs(kernels(), bad[i], 4, 2, (mt_candidate[2]){{0, 0}}) == MT_ENUMERIC);
     }
   }
   CU_ASSERT(mt_sampler_choose(s, &p, nan_logit, 0, &id, NULL, &e) == MT_ENUMERIC &&
@@ -204,8 +210,8 @@ static void test_errors(void) {
   CU_ASSERT(mt_sampler_choose(s, &p, fine, 0, &id, NULL, &e) == MT_ERANGE &&
             strstr(e.msg, "top_p") != NULL);
   CU_ASSERT(mt_sampler_accept(s, 4, true) == MT_ERANGE);
-  CU_ASSERT(isnan(mt_logprob(fine, 4, 4)));
-  CU_ASSERT(mt_logprob(fine, 4, 2) == -INFINITY);
+  CU_ASSERT(isnan(mt_logprob(kernels(), fine, 4, 4)));
+  CU_ASSERT(mt_logprob(kernels(), fine, 4, 2) == -INFINITY);
   mt_sampler_free(s);
   mt_sampler_free(NULL);
 }
@@ -360,11 +366,11 @@ static void test_top_logprobs(void) {
   qsort(r, N, sizeof *r, by_key);
   const size_t ks[] = {0, 1, 2, 20, 2699, 2700, 2701, N};
   for (size_t c = 0; c < sizeof ks / sizeof ks[0]; c++) {
-    int n = mt_top_logprobs(x, N, ks[c], top);
+    int n = mt_top_logprobs(kernels(), x, N, ks[c], top);
     CU_ASSERT_FATAL(n == (int)(ks[c] < 2700 ? ks[c] : 2700));
     for (int i = 0; i < n; i++) {
       CU_ASSERT(top[i].id == r[i].id);
-      CU_ASSERT(top[i].logprob == mt_logprob(x, N, top[i].id));
+      CU_ASSERT(top[i].logprob == mt_logprob(kernels(), x, N, top[i].id));
     }
   }
   double sum = 0;
@@ -394,7 +400,7 @@ static void test_softmax_blocks(void) {
     }
   }
   for (uint32_t i = 0; i < N; i += 37)
-    CU_ASSERT(mt_logprob(x, N, i) == ((double)x[i] - max) - mt_log64(sum));
+    CU_ASSERT(mt_logprob(kernels(), x, N, i) == ((double)x[i] - max) - mt_log64(sum));
 }
 
 /* ---- history -------------------------------------------------------------------------------- */

@@ -37,6 +37,12 @@ void mt_gelu_mul_avx2(const float *g, const float *u, size_t n, float *out);
 void mt_add_avx2(float *x, const float *y, size_t n);
 void mt_scale_avx2(float *x, float a, size_t n);
 void mt_exp_avx2(const float *x, size_t n, float *out);
+bool mt_widen_avx2(const float *x, size_t n, double *y, double *max);
+void mt_exp64_avx2(const double *x, double from, size_t n, double *out);
+void mt_temper_avx2(double *x, double from, double by);
+double mt_sum_above_avx2(const double *key, const double *e, double lo, double hi,
+                         uint64_t *within);
+void mt_keep_avx2(const double *key, double least, double share, double *value, double *e);
 void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
                       const float *k, const float *v);
 void mt_attend_avx2(mt_kv_type type, size_t head_dim, const float *q, float scale,

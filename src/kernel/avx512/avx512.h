@@ -15,6 +15,12 @@ void mt_gemm_avx512vnni(const mt_matrix *m, size_t panel_begin, size_t panel_end
 int mt_gemm_units_avx512vnni(const mt_matrix *m, size_t panel_begin, size_t panel_end,
                              const mt_act *a, size_t row_begin, size_t row_end, const int *exp,
                              int64_t *acc, size_t ld);
+bool mt_widen_avx512(const float *x, size_t n, double *y, double *max);
+void mt_exp64_avx512(const double *x, double from, size_t n, double *out);
+void mt_temper_avx512(double *x, double from, double by);
+double mt_sum_above_avx512(const double *key, const double *e, double lo, double hi,
+                           uint64_t *within);
+void mt_keep_avx512(const double *key, double least, double share, double *value, double *e);
 void mt_attend_avx512(mt_kv_type type, size_t head_dim, const float *q, float scale,
                       const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                       mt_attn_part *out, float *weight);

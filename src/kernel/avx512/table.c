@@ -17,6 +17,11 @@
       .add = mt_add_avx2,                         \
       .scale = mt_scale_avx2,                     \
       .exp = mt_exp_avx2,                         \
+      .widen = mt_widen_avx512,                   \
+      .exp64 = mt_exp64_avx512,                   \
+      .temper = mt_temper_avx512,                 \
+      .sum_above = mt_sum_above_avx512,           \
+      .keep = mt_keep_avx512,                     \
       .kv_store = mt_kv_store_avx2,               \
       .attend = mt_attend_avx512,                 \
       .attend_many = mt_attend_many_avx512,       \

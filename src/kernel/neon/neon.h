@@ -39,6 +39,12 @@ void mt_gelu_mul_neon(const float *g, const float *u, size_t n, float *out);
 void mt_add_neon(float *x, const float *y, size_t n);
 void mt_scale_neon(float *x, float a, size_t n);
 void mt_exp_neon(const float *x, size_t n, float *out);
+bool mt_widen_neon(const float *x, size_t n, double *y, double *max);
+void mt_exp64_neon(const double *x, double from, size_t n, double *out);
+void mt_temper_neon(double *x, double from, double by);
+double mt_sum_above_neon(const double *key, const double *e, double lo, double hi,
+                         uint64_t *within);
+void mt_keep_neon(const double *key, double least, double share, double *value, double *e);
 void mt_kv_store_neon(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
                       const float *k, const float *v);
 void mt_attend_neon(mt_kv_type type, size_t head_dim, const float *q, float scale,

@@ -17,6 +17,11 @@
       .add = mt_add_neon,                         \
       .scale = mt_scale_neon,                     \
       .exp = mt_exp_neon,                         \
+      .widen = mt_widen_neon,                     \
+      .exp64 = mt_exp64_neon,                     \
+      .temper = mt_temper_neon,                   \
+      .sum_above = mt_sum_above_neon,             \
+      .keep = mt_keep_neon,                       \
       .kv_store = mt_kv_store_neon,               \
       .attend = mt_attend_neon,                   \
       .attend_many = mt_attend_many_neon,         \

@@ -49,6 +49,11 @@ void mt_quantize_ref(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row
 void mt_quantize_blocks_ref(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
                             size_t block_end);
 void mt_exp_ref(const float *x, size_t n, float *out);
+bool mt_widen_ref(const float *x, size_t n, double *y, double *max);
+void mt_exp64_ref(const double *x, double from, size_t n, double *out);
+void mt_temper_ref(double *x, double from, double by);
+double mt_sum_above_ref(const double *key, const double *e, double lo, double hi, uint64_t *within);
+void mt_keep_ref(const double *key, double least, double share, double *value, double *e);
 void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale,
                    const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                    mt_attn_part *out, float *weight);
