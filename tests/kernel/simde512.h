@@ -129,6 +129,15 @@ static inline simde__m512i emu_mask_add_epi64(simde__m512i from, unsigned mask, 
     if (mask >> i & 1) v[i] = x[i] + y[i];
   return simde_mm512_loadu_si512(v);
 }
+/* The alias in 0.7.4 takes an argument too many. */
+static inline unsigned emu_mask_cmple_epu32_mask(unsigned mask, simde__m512i a, simde__m512i b) {
+  uint32_t x[16], y[16];
+  simde_mm512_storeu_si512(x, a);
+  simde_mm512_storeu_si512(y, b);
+  for (int i = 0; i < 16; i++)
+    if (x[i] > y[i]) mask &= ~(1u << i);
+  return mask;
+}
 static inline __m256 emu_extractf32x8_ps(simde__m512 a, int half) {
   float v[16];
   simde_mm512_storeu_ps(v, a);
@@ -141,6 +150,8 @@ static inline __m256 emu_extractf32x8_ps(simde__m512 a, int half) {
 #define _mm512_mask_storeu_epi64 emu_mask_storeu_epi64
 #undef _mm512_mask_add_epi64
 #define _mm512_mask_add_epi64 emu_mask_add_epi64
+#undef _mm512_mask_cmple_epu32_mask
+#define _mm512_mask_cmple_epu32_mask emu_mask_cmple_epu32_mask
 #undef _mm512_extractf32x8_ps
 #define _mm512_extractf32x8_ps emu_extractf32x8_ps
 #undef _mm512_cvtph_ps

@@ -40,8 +40,8 @@ static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
   const __m512d factor = _mm512_set1_pd(mt_unit_factor(exp));
   const __m512i magic = _mm512_set1_epi64(MT_RINT_MAGIC_BITS);
   const __mmask16 most = (__mmask16)((1u << rows) - 1);
-  if (_mm512_mask_cmplt_epu32_mask(most, magnitude_bits(v),
-                                   _mm512_set1_epi32((int)limit_bits(exp))) != most)
+  if (_mm512_mask_cmple_epu32_mask(most, _mm512_set1_epi32((int)limit_bits(exp)),
+                                   magnitude_bits(v)))
     return mt_add_units(p, rows, mt_unit_factor(exp), acc);
   const __mmask8 half[2] = {(__mmask8)most, (__mmask8)(most >> 8)};
   const __m256 part[2] = {_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)};
@@ -189,7 +189,8 @@ MT_INLINE __m512i field(__m512i v, int shift, int mask) {
 }
 
 /* Bit g of each byte for rows 0–7, bit g + 4 of the same bytes for rows 8–15. */
-MT_INLINE __m512i high_q3_k(__m512i v, int g) {
+MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
+  __m512i v = _mm512_broadcast_i64x4(load_32(p));
   __m512i shift =
       _mm512_inserti64x4(_mm512_set1_epi16((short)g), _mm256_set1_epi16((short)(g + 4)), 1);
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
@@ -221,63 +222,29 @@ MT_INLINE __m512i values_table(mt_dtype type) {
   return _mm512_broadcast_i32x4(_mm_add_epi8(value, bias));
 }
 
-/* The vectors of a record that hold a group's bits. Groups share them, and the compiler would load
- * them again for each. */
-typedef struct planes {
-  __m512i low, high;
-} planes;
-
-MT_INLINE size_t low_vector(mt_dtype type, size_t g) {
-  switch (type) {
-    case MT_Q8_0: return g;
-    case MT_Q2_K:
-    case MT_Q3_K: return 0;
-    case MT_Q6_K: return g % 2;
-    default: return g % 4;
-  }
-}
-MT_INLINE bool has_high(mt_dtype type) {
-  return type == MT_Q3_K || type == MT_Q6_K || type == MT_Q5_0 || type == MT_Q5_1 ||
-         type == MT_Q5_K;
-}
-
-/* The planes for group g, where those of group `before` are held already (or any number above the
- * last group). */
-MT_INLINE void load_planes(mt_dtype type, const uint8_t *rec, size_t before, size_t g, planes *p) {
-  const bool first = before > 8;
-  if (first || low_vector(type, before) != low_vector(type, g)) {
-    p->low = load_64(rec + 64 * low_vector(type, g));
-    __asm__("" : "+v"(p->low));
-  }
-  if (!first || !has_high(type)) return;
-  const uint8_t *high = rec + (slots_16(type) ? 64 : 256);
-  if (type == MT_Q3_K)
-    p->high = _mm512_broadcast_i64x4(load_32(high));
-  else
-    p->high = load_64(type == MT_Q6_K ? rec + 128 : high);
-  __asm__("" : "+v"(p->high));
-}
-
 /* The 64 codes of group g; signed bytes come with their sign bit flipped. */
-MT_INLINE __m512i codes_of(mt_dtype type, const planes *p, size_t g) {
-  const int s = (int)g;
+MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
+  int s = (int)g;
   switch (type) {
-    case MT_Q8_0: return _mm512_xor_si512(p->low, _mm512_set1_epi8((char)0x80));
-    case MT_Q2_K: return field(p->low, 2 * s, 3);
+    case MT_Q8_0: return _mm512_xor_si512(load_64(rec + 64 * g), _mm512_set1_epi8((char)0x80));
+    case MT_Q2_K: return field(load_64(rec), 2 * s, 3);
     case MT_Q3_K:
-      return _mm512_or_si512(field(p->low, 2 * s, 3), _mm512_slli_epi16(high_q3_k(p->high, s), 2));
+      return _mm512_or_si512(field(load_64(rec), 2 * s, 3),
+                             _mm512_slli_epi16(high_q3_k(rec + 64, s), 2));
     case MT_Q6_K:
-      return _mm512_or_si512(field(p->low, 4 * (s / 2), 15),
-                             _mm512_slli_epi16(field(p->high, 2 * s, 3), 4));
+      return _mm512_or_si512(field(load_64(rec + 64 * (g % 2)), 4 * (s / 2), 15),
+                             _mm512_slli_epi16(field(load_64(rec + 128), 2 * s, 3), 4));
     case MT_Q5_0:
     case MT_Q5_1:
     case MT_Q5_K:
-      return _mm512_or_si512(field(p->low, 4 * (s / 4), 15),
-                             _mm512_slli_epi16(field(p->high, s, 1), 4));
+      return _mm512_or_si512(field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15),
+                             _mm512_slli_epi16(field(load_64(rec + 256), s, 1), 4));
     case MT_IQ4_NL:
     case MT_IQ4_XS:
-    case MT_MXFP4: return _mm512_shuffle_epi8(values_table(type), field(p->low, 4 * (s / 4), 15));
-    default: return field(p->low, 4 * (s / 4), 15);
+    case MT_MXFP4:
+      return _mm512_shuffle_epi8(values_table(type),
+                                 field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15));
+    default: return field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15);
   }
 }
 
@@ -285,7 +252,6 @@ MT_INLINE __m512i codes_of(mt_dtype type, const planes *p, size_t g) {
 MT_INLINE size_t group_at(size_t groups, size_t i) {
   return i % 2 * (groups / 2) + i / 2;
 }
-enum { NO_GROUP = 99 };
 
 /* Four activations of a group, in every lane. */
 MT_INLINE __m512i broadcast_4(const int8_t *p) {
@@ -315,11 +281,9 @@ MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int
   __m512i hi[DIRECT_ROWS][2], lo[DIRECT_ROWS][2];
   MT_UNROLL for (size_t t = 0; t < n; t++) hi[t][0] = hi[t][1] = lo[t][0] = lo[t][1] =
       _mm512_setzero_si512();
-  planes held;
   MT_UNROLL for (size_t i = 0; i < groups; i++) {
     const size_t g = group_at(groups, i);
-    load_planes(type, p->rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
-    const __m512i w = codes_of(type, &held, g);
+    const __m512i w = load_codes(type, p->rec, g);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = t * stride + 4 * g;
       hi[t][i % 2] = _mm512_dpbusd_epi32(hi[t][i % 2], w, broadcast_4(p->hi + q));
@@ -362,12 +326,9 @@ MT_INLINE __m512i broadcast_pair(const int16_t *p) {
 MT_INLINE void dot_wide(mt_dtype type, const place *p, size_t stride, size_t n,
                         __m512i dot[DIRECT_ROWS]) {
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
-  planes held;
-  MT_UNROLL for (size_t i = 0; i < 8; i++) {
-    const size_t g = group_at(8, i);
+  MT_UNROLL for (size_t g = 0; g < 8; g++) {
     __m512i pair[2];
-    load_planes(type, p->rec, i ? group_at(8, i - 1) : NO_GROUP, g, &held);
-    to_pairs(type, codes_of(type, &held, g), pair);
+    to_pairs(type, load_codes(type, p->rec, g), pair);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       const int16_t *q = p->q + t * stride + 4 * g;
       dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(pair[0], broadcast_pair(q)));
@@ -385,15 +346,13 @@ MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8
   const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
   const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(int8 ? 1 : 256);
-  planes held;
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
     MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
     MT_UNROLL for (size_t i = i0; i < i0 + step; i++) {
       const size_t g = group_at(groups, i);
-      load_planes(type, p->rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
-      const __m512i w = codes_of(type, &held, g);
+      const __m512i w = load_codes(type, p->rec, g);
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = t * stride + 4 * g;
         hi[t] = _mm512_add_epi16(hi[t], _mm512_maddubs_epi16(w, broadcast_4(p->hi + q)));
@@ -458,7 +417,7 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint
   __m512 dw, mw;
   dot_packed(type, p, a->q_stride, int8, n, dot);
   /* Bytes are touched in ascending order, or the hardware does not see the stream. */
-  __asm__ volatile("" : "+r"(scales) : "v"(dot[0]));
+  __asm__ volatile("" : "+r"(scales));
   load_scales(type, scales, super, &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     __m512 da = _mm512_set1_ps(p->scale[t * a->n_blocks]);
@@ -531,7 +490,7 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
   }
   MT_UNROLL for (size_t t = 0; to && t < n; t++) {
     const __m512i limit = _mm512_set1_epi32((int)limit_bits(exp[j->row + t]));
-    if (_mm512_mask_cmplt_epu32_mask((__mmask16)rows, largest[t], limit) != rows) return false;
+    if (_mm512_mask_cmple_epu32_mask((__mmask16)rows, limit, largest[t])) return false;
   }
   const __m512i magic = _mm512_set1_epi64((int64_t)(m->n_units * (uint64_t)MT_RINT_MAGIC_BITS));
   MT_UNROLL for (size_t t = 0; t < n; t++) {
@@ -575,12 +534,8 @@ typedef struct unpacked {
 
 MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t *code) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  planes held;
-  MT_UNROLL for (size_t i = 0; i < groups; i++) {
-    const size_t g = group_at(groups, i);
-    load_planes(type, rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
-    _mm512_store_si512((void *)(code + g * 128 + p * 64), codes_of(type, &held, g));
-  }
+  MT_UNROLL for (size_t g = 0; g < groups; g++)
+      _mm512_store_si512((void *)(code + g * 128 + p * 64), load_codes(type, rec, g));
 }
 
 /* dot += codes × one plane of q. */
@@ -618,12 +573,9 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 
 MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t *code) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  planes held;
-  MT_UNROLL for (size_t i = 0; i < groups; i++) {
-    const size_t g = group_at(groups, i);
+  MT_UNROLL for (size_t g = 0; g < groups; g++) {
     __m512i pair[2];
-    load_planes(type, rec, i ? group_at(groups, i - 1) : NO_GROUP, g, &held);
-    to_pairs(type, codes_of(type, &held, g), pair);
+    to_pairs(type, load_codes(type, rec, g), pair);
     _mm512_store_si512((void *)(code + g * 128 + p * 32), pair[0]);
     _mm512_store_si512((void *)(code + g * 128 + 64 + p * 32), pair[1]);
   }
