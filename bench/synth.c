@@ -3,6 +3,7 @@
  * options give the same bytes on every little-endian machine. */
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,6 +318,13 @@ static void fill_random(uint64_t key, uint64_t from, uint64_t *word, size_t n) {
   }
 }
 
+/* Means of the norms are 1, but for the last: there the logits get a spread of about 8, as trained
+ * models have it, so that sampling has as much to do as with those. */
+static float norm_mean(const shape *s, const tensor *t) {
+  if (strcmp(t->name, "output_norm.weight")) return 1;
+  return 8 / (0.02f * sqrtf((float)s->hidden));
+}
+
 /* Random bits to floats, uniform in mean ± 0.035: a standard deviation of 0.02. */
 static void make_floats(void *data, size_t n, float mean) {
   for (size_t i = 0; i < n; i++) {
@@ -372,7 +380,7 @@ static bool write_tensor(FILE *f, const shape *s, const tensor *t, size_t index,
     size_t m = n - b < CHUNK_BLOCKS ? (size_t)(n - b) : CHUNK_BLOCKS, size = m * type->block_bytes;
     fill_random(key, b * type->block_bytes / 8, chunk, (size + 7) / 8);
     if (type->ggml == 0)
-      make_floats(chunk, m, t->rows ? 0 : 1);
+      make_floats(chunk, m, t->rows ? 0 : norm_mean(s, t));
     else if (type->block_elems == 1)
       make_halves(chunk, m, type->ggml == 30);
     else

@@ -69,6 +69,11 @@ int mt_comm_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
                       const size_t *send_offset, void *recv, const size_t *recv_bytes,
                       const size_t *recv_offset, mt_err *e);
 
+/* MPI's own sum over the ranks, to compare with: out [n] = Σ in [n], int64 or f32 (whose bits then
+ * depend on the library). Nobody watches over it: a rank that dies meanwhile is not noticed. Where
+ * there is no MPI, the one rank's in is the sum. Collective. */
+int mt_comm_mpi_sum(mt_comm *c, const void *in, void *out, size_t n, bool f32, mt_err *e);
+
 /* ---- groups: ranks that share memory ------------------------------------------------------------
  * Normally the ranks of a host; where they cannot share memory, each rank is a group of its own.
  * Groups are numbered by their lowest rank, which leads the group; members by ascending rank. */
@@ -84,16 +89,23 @@ int mt_comm_group_member(const mt_comm *c, int i); /* world rank of member i of 
 typedef struct mt_comm_window mt_comm_window;
 int mt_comm_window_new(mt_comm_window **out, mt_comm *c, size_t bytes, mt_err *e);
 void mt_comm_window_free(mt_comm_window *w);
-/* Segment of member i of this group. What was written before a barrier of the group is seen after
+/* Segment of member i of this group. What was written before a meeting of the group is seen after
  * it. */
 void *mt_comm_window_at(mt_comm_window *w, int i);
-/* All ranks of this group call it. */
-int mt_comm_group_barrier(mt_comm *c, mt_err *e);
+/* All ranks of this group wait for each other, and learn the least of their words. Adds nothing to
+ * the counters: who moves bytes through a window counts them, and the time, by mt_comm_add_stats.
+ */
+int mt_comm_group_meet(mt_comm *c, int32_t word, int32_t *least, mt_err *e);
 /* Like mt_comm_alltoallv, among the leaders only (one entry a group); all leaders call it. Parts of
  * send may overlap each other, and the own part may lie in recv where it will end. */
 int mt_comm_leaders_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
                               const size_t *send_offset, void *recv, const size_t *recv_bytes,
                               const size_t *recv_offset, mt_err *e);
+
+/* The leaders of this and of another group send each other bytes, either number may be 0; both of
+ * them call it. */
+int mt_comm_leaders_swap(mt_comm *c, int group, const void *send, size_t send_bytes, void *recv,
+                         size_t recv_bytes, mt_err *e);
 
 /* ---- counters ---------------------------------------------------------------------------- */
 

@@ -131,11 +131,14 @@ static inline size_t mt_attend_scratch_floats(size_t head_dim) {
 /* ---- the table --------------------------------------------------------------------------- */
 
 struct mt_kernels {
-  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "openblas" */
+  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot", "openblas" */
   bool exact;      /* false: bits may differ from ref (openblas) */
 
   /* Prepares rows [row_begin, row_end) of a (reserved for m). No-op for f32 inputs. */
   void (*quantize)(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+  /* The blocks [block_begin, block_end) of one row: several threads may share a row. */
+  void (*quantize_blocks)(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                          size_t block_end);
   /* out [row t][ld_out] for panels [panel_begin, panel_end) and rows [row_begin, row_end) of a:
    * out[t·ld_out + r] = Σ_k w[r][k]·x[t][k]. Recipe, plain types: within a unit, for each
    * MT_CHAIN of K counted from the unit's start a chain of fma from 0 in ascending k; the
@@ -205,6 +208,15 @@ struct mt_kernels {
   void (*attend_merge)(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
   /* out_d = fl(acc_d / sum). */
   void (*attend_finish)(size_t head_dim, const mt_attn_part *total, float *out);
+
+  /* out [n] = Σ_p part[p][at + i] (modulo 2^64). False if some part's value is not in
+   * [−2^limit_bits, 2^limit_bits), limit_bits at most 62; out is filled all the same. out may be a
+   * part + at. */
+  bool (*sum_parts)(const int64_t *const *part, size_t n_parts, size_t at, size_t n,
+                    unsigned limit_bits, int64_t *out);
+  /* out [n] = sum [n] × 2^exp, rounded once to nearest even, exp within ±170. False if some result
+   * is infinite. */
+  bool (*round_sums)(const int64_t *sum, size_t n, int exp, float *out);
 };
 
 /* The table for an instruction set: NULL or "auto" takes the best that this CPU has (the
@@ -226,6 +238,22 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn);
 uint64_t mt_kernels_run_fma(const mt_kernels *kn, uint64_t rounds);
 uint64_t mt_kernels_run_dot(const mt_kernels *kn, uint64_t rounds);
 void mt_kernels_run_read(const mt_kernels *kn, const void *p, size_t bytes, size_t streams);
+
+/* The CPU that OpenBLAS believes to run on (its "core type", which decides its kernels; the
+ * environment variable OPENBLAS_CORETYPE sets it), and what one thread gets from it. Some versions
+ * do not know newer CPUs, or see less of them on a virtual machine, and fall back to kernels for
+ * one of twenty years ago. */
+typedef struct mt_blas_core {
+  const char *name;   /* as the library says it; static */
+  const char *better; /* a core type that fits this CPU, for OPENBLAS_CORETYPE; static */
+  double sgemm_per_s; /* operations of its f32 product, a multiply-add counting as two */
+  double fma_per_s;   /* those of mt_kernels_run_fma, measured in turn with it */
+} mt_blas_core;
+/* False where another core type would do better: the library's has no fused multiply-adds, or its
+ * product is slower than half of this CPU's, which well-chosen kernels are not. True where the core
+ * type is `better` itself, and where mt_kernels_get does not give "openblas" (the names are then
+ * "" and the rates 0). Takes about 5 ms. */
+bool mt_kernels_judge_openblas(mt_blas_core *c);
 
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
 void mt_kernels_set_fp_control(void);

@@ -11,6 +11,7 @@
 #include "mutirao/json.h"
 #include "mutirao/kernel.h"
 #include "mutirao/kv.h"
+#include "mutirao/reduce.h"
 #include "mutirao/shard.h"
 
 /* ---- what a model is --------------------------------------------------------------------- */
@@ -109,6 +110,8 @@ typedef struct mt_model_options {
    * the thread that loads. NULL: nobody. */
   void (*progress)(void *arg, uint64_t done_bytes, uint64_t total_bytes);
   void *progress_arg;
+  mt_reduce_inside reduce_inside; /* of sums over ranks; the bits are the same for each */
+  mt_reduce_between reduce_between;
 } mt_model_options;
 
 typedef struct mt_model_memory {

@@ -6,6 +6,7 @@
 #include "mutirao/base.h"
 #include "mutirao/comm.h"
 #include "mutirao/cpu.h"
+#include "mutirao/kernel.h"
 
 typedef struct mt_reduce mt_reduce;
 
@@ -14,25 +15,50 @@ typedef struct mt_reduce mt_reduce;
  * would round up; for 0 −126 − 32. NaN, infinity and negative numbers give INT_MIN. */
 int mt_reduce_quantum_exp(float mean_square);
 
-/* Buffers for rows of up to `max_rows` × `width` values; team may be NULL (the caller's thread does
- * it all) and must, like c, outlive it. MT_ENOMEM is agreed upon. Collective (shared memory is set
- * up here). */
-int mt_reduce_new(mt_reduce **out, mt_comm *c, mt_team *team, size_t max_rows, size_t width,
-                  mt_err *e);
+/* Which way the numbers go. The bits are the same for each; docs/collectives.md says what is
+ * fastest when. Among the ranks of a group: */
+typedef enum mt_reduce_inside {
+  MT_INSIDE_AUTO,      /* by size */
+  MT_INSIDE_ONE_PHASE, /* everybody sums everything: one meeting */
+  MT_INSIDE_TWO_PHASE  /* everybody sums a piece, then reads the others': two */
+} mt_reduce_inside;
+/* Among the leaders of several groups: */
+typedef enum mt_reduce_between {
+  MT_BETWEEN_AUTO,     /* by size and number of groups */
+  MT_BETWEEN_DOUBLING, /* recursive doubling of the integers (Thakur, Rabenseifner, Gropp, 2005) */
+  MT_BETWEEN_SCATTER   /* reduce-scatter of integers, all-gather of f32 (Rabenseifner, 2004) */
+} mt_reduce_between;
+
+/* What is done for a sum of n values: `asked`, or what the table says for so many ranks of a group,
+ * or so many groups. */
+mt_reduce_inside mt_reduce_choose_inside(mt_reduce_inside asked, int ranks, size_t n);
+mt_reduce_between mt_reduce_choose_between(mt_reduce_between asked, int groups, size_t n);
+
+/* The same on all ranks, but for team (NULL allowed: the caller's thread does it all) and kernels;
+ * both must outlive the mt_reduce. */
+typedef struct mt_reduce_options {
+  mt_team *team;
+  const mt_kernels *kernels;
+  mt_reduce_inside inside;
+  mt_reduce_between between;
+} mt_reduce_options;
+
+/* Buffers for rows of up to `max_rows` × `width` values; c must outlive it. MT_ENOMEM is agreed
+ * upon. Collective (shared memory is set up here). */
+int mt_reduce_new(mt_reduce **out, mt_comm *c, const mt_reduce_options *o, size_t max_rows,
+                  size_t width, mt_err *e);
 void mt_reduce_free(mt_reduce *r); /* NULL allowed; collective */
-/* This rank's accumulator [n_rows][width] in shared memory; the caller fills the first n_rows rows
- * before each sum. Its content is undefined after a sum. */
-int64_t *mt_reduce_acc(mt_reduce *r);
+/* This rank's accumulator [n_rows][width] for the coming sum, which must be of so many rows; the
+ * caller fills it. Another one for each sum: others may still read that of the last. */
+int64_t *mt_reduce_acc(mt_reduce *r, size_t n_rows);
 
 /* out [n_rows][width] f32 = (sum over ranks of acc) × 2^exp[row], rounded once to nearest even, the
  * same bits on every rank. `failed` is this rank's own finding (0: none; else a count of values
  * that were NaN, infinite or out of range). If any rank found one, a partial sum is beyond ±2^62 /
- * ranks (rounded down to a power of two, so that no sum can wrap), exp is not within ±170, or a
- * result is beyond f32, every rank returns MT_ENUMERIC naming the lowest such rank and `where` (for
- * example "layer 7, attention output"); out is then undefined. n_rows, exp and where are the same
- * on all ranks. Within a group: two barriers and one pass over shared memory; between groups a
- * reduce-scatter of integers and an all-gather of f32 among the leaders (Rabenseifner, 2004).
- * Collective. */
+ * ranks (rounded down to a power of two, so that no sum can wrap), or exp is not within ±170, every
+ * rank returns MT_ENUMERIC naming the lowest such rank and `where` (for example "layer 7, attention
+ * output"); so it does, naming no rank, where a result is beyond f32. out is then undefined.
+ * n_rows, exp and where are the same on all ranks. Collective. */
 int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,
                   float *out, mt_err *e);
 

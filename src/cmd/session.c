@@ -31,12 +31,24 @@ static int open_team(mt_session *s, mt_err *e) {
   return rc;
 }
 
+/* Core types are a host's: the first rank of each speaks. */
+static void warn_openblas(const mt_session *s) {
+  mt_blas_core core;
+  if (s->root)
+    mt_log(MT_LOG_WARN,
+           "--backend openblas: the last bits may differ between rank counts and machines");
+  if (mt_comm_local_rank(s->comm) == 0 && !mt_kernels_judge_openblas(&core))
+    mt_log(
+        MT_LOG_WARN,
+        "OpenBLAS takes this CPU for '%s': %.0f GFLOP/s of %.0f; set OPENBLAS_CORETYPE=%s in the "
+        "environment",
+        core.name, core.sgemm_per_s * 1e-9, core.fma_per_s * 1e-9, core.better);
+}
+
 static int open_kernels(mt_session *s, mt_err *e) {
   bool blas = !strcmp(mt_opt_string(s->opt, "backend"), "openblas");
   int rc = mt_kernels_get(blas ? "openblas" : mt_opt_string(s->opt, "isa"), &s->kn, e);
-  if (!rc && blas && s->root)
-    mt_log(MT_LOG_WARN,
-           "--backend openblas: the last bits may differ between rank counts and machines");
+  if (!rc && blas) warn_openblas(s);
   if (!rc) mt_log(MT_LOG_INFO, "kernels %s, %d threads", s->kn->isa, mt_team_size(s->team));
   return rc;
 }
@@ -136,6 +148,17 @@ bool mt_session_int8(const mt_opt *o) {
   return !strcmp(mt_opt_string(o, "activations"), "int8");
 }
 
+mt_reduce_options mt_session_reduce(const mt_session *s) {
+  const char *inside = mt_opt_string(s->opt, "reduce-inside"),
+             *between = mt_opt_string(s->opt, "reduce-between");
+  mt_reduce_options o = {.team = s->team, .kernels = s->kn};
+  if (!strcmp(inside, "one-phase")) o.inside = MT_INSIDE_ONE_PHASE;
+  if (!strcmp(inside, "two-phase")) o.inside = MT_INSIDE_TWO_PHASE;
+  if (!strcmp(between, "doubling")) o.between = MT_BETWEEN_DOUBLING;
+  if (!strcmp(between, "scatter")) o.between = MT_BETWEEN_SCATTER;
+  return o;
+}
+
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_comm_agree(s->comm, rc, e);
   if (rc) return rc;
@@ -148,7 +171,9 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
                           .max_seqs = room.seqs,
                           .max_rows = chunk > room.seqs ? chunk : room.seqs,
                           .max_memory_bytes = s->memory_limit,
-                          .pack_cache = mt_opt_string(s->opt, "pack-cache")};
+                          .pack_cache = mt_opt_string(s->opt, "pack-cache"),
+                          .reduce_inside = mt_session_reduce(s).inside,
+                          .reduce_between = mt_session_reduce(s).between};
   if (mt_opt_is_set(s->opt, "ctx"))
     opt.kv_tokens = (size_t)mt_opt_int(s->opt, "ctx");
   else if (s->root && room.tokens)

@@ -30,6 +30,8 @@ typedef struct mt_room {
 
 /* Opens ranks, machine, threads and kernels, and checks that the ranks fit together. Collective. */
 int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e);
+/* How sums over ranks go, by --reduce-inside and --reduce-between. */
+mt_reduce_options mt_session_reduce(const mt_session *s);
 /* What --kv-type names. */
 mt_kv_type mt_session_kv_type(const mt_opt *o);
 /* True for --activations int8. */

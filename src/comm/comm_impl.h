@@ -13,15 +13,18 @@
 enum {
   CACHE_LINE = 64,
   COOKIE_BYTES = 16,
-  STAGE_BYTES = 1 << 20,    /* a broadcast goes through shared memory in pieces of this size */
+  SLOT_BYTES = 64 << 10,    /* what a member can show the others at a time */
+  STAGE_BYTES = 1 << 20,    /* a long broadcast goes from node to node in pieces of this size */
   MESSAGE_BYTES = 16 << 20, /* longer messages are cut: MPI counts are int, and parts that come
                                show that a transfer is alive */
 };
 
-/* A counter that others wait for, alone on its cache line. */
+/* How many operations of its group a member has begun: a counter that the others wait for, alone on
+ * its cache line with what it says to everybody. */
 typedef struct mt_flag {
   _Alignas(CACHE_LINE) _Atomic uint32_t seq;
   _Atomic uint32_t sleepers; /* futex waiters: only then does the writer enter the kernel */
+  _Atomic int32_t word[2];   /* of odd and of even operations, mt_comm_group_meet */
 } mt_flag;
 
 /* One rank's outcome in mt_comm_agree. */
@@ -38,18 +41,11 @@ typedef struct mt_offer {
   unsigned char cookie[COOKIE_BYTES];
 } mt_offer;
 
-/* Shared by the group. A member writes its own part before it arrives; the leader writes the rest
- * between the last arrival and the release; everybody reads after the release. */
-typedef struct mt_member {
-  mt_flag arrive;
-  mt_note note;
-} mt_member;
+/* Shared by the group; the leader alone writes verdict and offer. Behind it lie, for each member, a
+ * flag, then a note, then two slots. */
 typedef struct mt_control {
-  mt_flag release;
-  mt_note verdict;
+  _Alignas(CACHE_LINE) mt_note verdict;
   mt_offer offer;
-  _Alignas(CACHE_LINE) char stage[STAGE_BYTES];
-  mt_member member[];
 } mt_control;
 
 typedef struct mt_peer {
@@ -68,8 +64,14 @@ struct mt_comm {
   mt_peer *peer; /* [size] */
   mt_control *control;
   size_t control_bytes; /* 0: on the heap, because the group is one rank */
-  uint32_t seq;         /* arrivals so far */
-  mt_note *notes;       /* [groups], used by the first leader */
+  mt_flag *flag;        /* [group_size], like the next two in the control block */
+  mt_note *note;
+  char *slot;          /* [group_size][2][SLOT_BYTES] */
+  uint32_t seq;        /* operations of the group that this rank has begun */
+  uint32_t seen;       /* operations that all others have begun, as far as this rank has looked */
+  uint32_t free_at[2]; /* what the others must have begun before this rank's slot and word of odd
+                          (even) operations may be overwritten */
+  mt_note *notes;      /* [groups], used by the first leader */
 
   MPI_Request *request; /* messages under way */
   int *request_peer;
@@ -129,11 +131,28 @@ long mt_comm_env(const char *name, long fallback);
 /* From c->peer: hosts, groups, and the control block of this rank's group. */
 int mt_form_groups(mt_comm *c, mt_err *e);
 
-/* ---- group ------------------------------------------------------------------------------- */
+/* ---- group -------------------------------------------------------------------------------
+ * An operation of the group: each member puts what it has for the others where they find it, begins
+ * the operation (its flag then says so), and awaits those whose part it needs. Having begun one, it
+ * has done with what others showed it in all earlier ones. Operations are numbered alike on all
+ * members; odd and even ones have a slot each, so that a member may run ahead. */
 
-/* The leader returns when all have arrived; the others at once, and then wait for the release. */
+size_t mt_group_control_bytes(int members);
+void mt_group_attach(mt_comm *c); /* flags, notes and slots, from c->control */
+/* Waits until this rank's slot and word of the coming operation are free. */
+int mt_group_claim(mt_comm *c);
+/* Of the coming operation before mt_group_begin, of the one begun after it. */
+char *mt_group_own_slot(const mt_comm *c);
+const char *mt_group_slot(const mt_comm *c, int member);
+void mt_group_begin(mt_comm *c);
+/* Until the member has begun the operation that this rank has. */
+int mt_group_await(mt_comm *c, int member, bool idle);
+int mt_group_await_all(mt_comm *c);
+
+/* Two operations: the leader returns from the first when all have come, the others from the second
+ * when the leader has. */
 int mt_group_gather(mt_comm *c);
-int mt_group_release(mt_comm *c, bool idle);
+int mt_group_release(mt_comm *c);
 
 /* ---- collective -------------------------------------------------------------------------- */
 

@@ -52,10 +52,6 @@ static void find_hosts(mt_comm *c) {
   c->local_rank = place_among(c, c->rank, same_host, &c->local_size);
 }
 
-static size_t control_bytes(int members) {
-  return sizeof(mt_control) + (size_t)members * sizeof(mt_member);
-}
-
 /* The lowest rank of a group makes the control block, the others attach to it. Returns only faults
  * of communication; c->control stays NULL where sharing fails. */
 static int share_control(mt_comm *c, int lowest, int members, mt_offer *offer) {
@@ -65,7 +61,7 @@ static int share_control(mt_comm *c, int lowest, int members, mt_offer *offer) {
   int rc = MT_OK;
   *offer = (mt_offer){.fd = -1};
   if (c->rank == lowest) {
-    if (!off) mt_share_create(&map, control_bytes(members), offer, &why);
+    if (!off) mt_share_create(&map, mt_group_control_bytes(members), offer, &why);
     for (int r = lowest + 1; !rc && r < c->size; r++)
       if (c->peer[r].group == lowest) rc = mt_p2p_send(c, offer, sizeof *offer, r);
   } else {
@@ -77,7 +73,7 @@ static int share_control(mt_comm *c, int lowest, int members, mt_offer *offer) {
     mt_log(MT_LOG_WARN, "rank %d on %s cannot share memory, MPI messages are used: %s", c->rank,
            c->peer[c->rank].host, why.msg);
   c->control = map;
-  c->control_bytes = map ? control_bytes(members) : 0;
+  c->control_bytes = map ? mt_group_control_bytes(members) : 0;
   return rc;
 }
 
@@ -119,16 +115,19 @@ static int number_groups(mt_comm *c, mt_err *e) {
     }
   }
   c->group = c->peer[c->rank].group;
+  for (int r = 0; r < c->size; r++)
+    for (int q = 0; q < r; q++) c->peer[r].group_rank += c->peer[q].group == c->peer[r].group;
   return MT_OK;
 }
 
+/* A group of one shows nobody anything: it has no use for slots. */
 static int own_control(mt_comm *c, mt_err *e) {
   mt_share_detach(c->control, c->control_bytes);
   c->control_bytes = 0;
-  c->control =
-      aligned_alloc(CACHE_LINE, (control_bytes(1) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+  size_t bytes = mt_group_control_bytes(0) + CACHE_LINE + sizeof(mt_note);
+  c->control = aligned_alloc(CACHE_LINE, (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
   if (!c->control) return mt_err_set(e, MT_ENOMEM, "no memory for the communicator");
-  memset(c->control, 0, control_bytes(1));
+  memset(c->control, 0, bytes);
   return MT_OK;
 }
 
@@ -151,6 +150,8 @@ int mt_form_groups(mt_comm *c, mt_err *e) {
   free(shares);
   if (!rc) rc = number_groups(c, e);
   if (!rc && c->group_size == 1) rc = own_control(c, e);
-  if (!rc && c->group_rank == 0) c->control->offer.fd = -1;
-  return rc;
+  if (rc) return rc;
+  mt_group_attach(c);
+  if (c->group_rank == 0) c->control->offer.fd = -1;
+  return MT_OK;
 }

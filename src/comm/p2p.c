@@ -1,5 +1,6 @@
 /* MPI messages. Only point-to-point ones, so that we always know whom we wait for, and choose how
  * to wait. A pair's messages are matched by their order. */
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,4 +137,17 @@ int mt_p2p_table(mt_comm *c, const void *mine, size_t bytes, void *table) {
   if (!rc) rc = mt_p2p_wait(c, false);
   for (int r = 1; !rc && r < c->size; r++) rc = mt_p2p_send(c, table, bytes * (size_t)c->size, r);
   return rc ? rc : mt_p2p_wait(c, false);
+}
+
+int mt_comm_mpi_sum(mt_comm *c, const void *in, void *out, size_t n, bool f32, mt_err *e) {
+  if (n > INT_MAX) return mt_err_set(e, MT_ERANGE, "a sum of %zu values", n);
+  int rc = mt_comm_enter(c, "MPI's sum", e);
+  if (rc) return rc;
+  if (!c->mpi) {
+    memcpy(out, in, n * (f32 ? sizeof(float) : sizeof(int64_t)));
+  } else {
+    int m = MPI_Allreduce(in, out, (int)n, f32 ? MPI_FLOAT : MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    if (m != MPI_SUCCESS) rc = mpi_fault(c, m, -1);
+  }
+  return mt_comm_leave(c, rc, e);
 }

@@ -15,6 +15,7 @@
 #include "comm_impl.h"
 
 enum {
+  BRIEF_TURNS = 100,            /* looks before the first look at the clock */
   SPIN_NS = 50 * 1000,          /* then yield */
   STEP_NS = 3 * 1000 * 1000,    /* then sleep */
   CHECK_NS = 200 * 1000 * 1000, /* between looks at the others */
@@ -121,7 +122,10 @@ static bool reached(uint32_t v, uint32_t want) {
 /* The order sleepers++, read seq here and write seq, read sleepers in mt_flag_set (all sequentially
  * consistent) is what no wake-up can slip through. */
 int mt_flag_wait(mt_comm *c, mt_flag *f, uint32_t want, bool idle, mt_missing_fn missing) {
-  if (reached(atomic_load_explicit(&f->seq, memory_order_acquire), want)) return MT_OK;
+  for (int i = 0; i < (c->oversubscribed ? 1 : BRIEF_TURNS); i++) {
+    if (reached(atomic_load_explicit(&f->seq, memory_order_acquire), want)) return MT_OK;
+    relax();
+  }
   mt_wait w = mt_wait_begin(c, idle);
   while (!reached(atomic_load_explicit(&f->seq, memory_order_acquire), want)) {
     int rc = mt_wait_turn(c, &w, missing);

@@ -13,7 +13,7 @@ static int map_shared(mt_comm_window *w, mt_err *e) {
   if (fault) return fault;
   fault = mt_group_gather(c);
   if (!fault && c->group_rank == 0) rc = mt_share_create(&map, w->map_bytes, offer, e);
-  if (!fault) fault = mt_group_release(c, false);
+  if (!fault) fault = mt_group_release(c);
   fault = mt_comm_leave(c, fault, e);
   if (fault) return fault;
   if (c->group_rank > 0) rc = mt_share_attach(&map, offer, e);

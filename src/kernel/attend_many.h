@@ -13,12 +13,19 @@ MT_INLINE const float *many_scales(const void *block, size_t head_dim) {
   return (const float *)(const void *)((const uint8_t *)block + MT_KV_BLOCK * head_dim);
 }
 
+/* The hardware sees a stream within a block; the first lines of the next one are asked for. */
+MT_INLINE void prefetch_block(const void *const *block, size_t j, size_t last) {
+  if (j % MT_KV_BLOCK || j + MT_KV_BLOCK >= last) return;
+  const char *next = block[j / MT_KV_BLOCK + 1];
+  MT_UNROLL for (size_t i = 0; i < 16; i++) __builtin_prefetch(next + 64 * i);
+}
+
 /* Scores of SCORE_KEYS keys from `key` on of a block, for n queries: qt [head_dim][QUERIES], s
  * [n][SEGMENT]. */
 MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, float scale,
                            const uint8_t *block, size_t key, size_t n, float *s) {
   VEC acc[SCORE_ROWS][2], f0 = vec_zero(), f1 = f0;
-  const size_t at = key / MT_KV_TILE * head_dim * MT_KV_TILE;
+  const size_t at = key / MT_KV_TILE * head_dim * MT_KV_TILE + key % MT_KV_TILE;
   const size_t next = (int)LANES == (int)MT_KV_TILE ? head_dim * MT_KV_TILE : LANES;
   if (type == MT_KV_Q8) {
     f0 = vec_load(many_scales(block, head_dim) + key);
@@ -78,6 +85,7 @@ MT_INLINE void many_values(mt_kv_type type, size_t head_dim, const void *const *
   for (size_t j = lo; j < hi; j++) {
     const uint8_t *block = v_block[j / MT_KV_BLOCK];
     const size_t slot = j % MT_KV_BLOCK;
+    prefetch_block(v_block, j, hi);
     VEC v[VALUE_VECS], f = vec_zero();
     if (type == MT_KV_Q8) f = vec_set1(many_scales(block, head_dim)[slot]);
     MT_UNROLL for (size_t i = 0; i < n_vecs; i++) {
@@ -131,6 +139,12 @@ MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v
   }
 }
 
+/* Cuts n into parts of at most `most`, as even as possible: the next of them. */
+MT_INLINE size_t even_part(size_t n, size_t most) {
+  size_t parts = (n + most - 1) / most;
+  return (n + parts - 1) / parts;
+}
+
 MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                            float scale, const void *const *k_block, const void *const *v_block,
                            const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
@@ -143,13 +157,15 @@ MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const flo
   }
   for (size_t d = 0; d < head_dim; d++)
     for (size_t t = 0; t < QUERIES; t++) qt[d * QUERIES + t] = t < n ? q[t][d] : 0;
-  for (size_t j = first / SCORE_KEYS * SCORE_KEYS; j < last; j += SCORE_KEYS)
+  for (size_t j = first / SCORE_KEYS * SCORE_KEYS; j < last; j += SCORE_KEYS) {
+    prefetch_block(k_block, j, last);
     score_keys(type, head_dim, qt, scale, k_block[j / MT_KV_BLOCK], j % MT_KV_BLOCK, n, s + j);
+  }
   for (size_t t = 0; t < n; t++) softmax_part(s + t * SEGMENT, lo[t], hi[t], &out[t]);
   for (size_t t = 0, rows; t < n; t += rows) {
     const float *p = s + t * SEGMENT;
     size_t d = 0;
-    rows = n - t < VALUE_ROWS ? n - t : VALUE_ROWS;
+    rows = even_part(n - t, VALUE_ROWS);
     for (; d + VALUE_VECS * LANES <= head_dim; d += VALUE_VECS * LANES)
       value_dims(type, head_dim, v_block, lo + t, hi + t, p, d, VALUE_VECS, rows, out + t);
     for (; d + LANES <= head_dim; d += LANES)

@@ -188,6 +188,14 @@ static inline int mt_add_units(const float *p, size_t n, double factor, int64_t 
   return failed;
 }
 
+/* 2^exp as a double; exp within ±1022. */
+static inline double mt_power_of_two(int exp) {
+  uint64_t bits = (uint64_t)(exp + 1023) << 52;
+  double d;
+  memcpy(&d, &bits, sizeof d);
+  return d;
+}
+
 /* Rows of m that panel `panel` holds. */
 static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   size_t left = m->rows - panel * MT_PANEL_ROWS;
@@ -204,6 +212,9 @@ void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_bl
                      const float *k, const float *v);
 void mt_values_ref(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
                    size_t hi, const float *p, size_t d_begin, float *acc);
+bool mt_sum_parts_ref(const int64_t *const *part, size_t n_parts, size_t at, size_t n,
+                      unsigned limit_bits, int64_t *out);
+bool mt_round_sums_ref(const int64_t *sum, size_t n, int exp, float *out);
 
 void mt_gemm_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                  size_t row_begin, size_t row_end, float *out, size_t ld_out);
@@ -216,9 +227,13 @@ extern const mt_kernels mt_kernels_avx2;
 extern const mt_kernels mt_kernels_avxvnni;
 extern const mt_kernels mt_kernels_avx512;
 extern const mt_kernels mt_kernels_avx512vnni;
+#elif defined(__aarch64__)
+extern const mt_kernels mt_kernels_neon;
+extern const mt_kernels mt_kernels_neondot;
 #endif
 /* The best exact table of this CPU, and the inexact one that is made from it on first use. */
 const mt_kernels *mt_kernels_best(void);
-const mt_kernels *mt_kernels_openblas(void); /* NULL where the library cannot be loaded */
+/* MT_EUNSUPPORTED where the library cannot be loaded or takes this CPU for more than it is. */
+int mt_kernels_openblas(const mt_kernels **out, mt_err *e);
 
 #endif

@@ -9,6 +9,9 @@ static const mt_limits LIMITS[] = {
     {"avx512", mt_limit_fma_avx512, mt_limit_dot_avx512, mt_limit_read_avx512},
     {"avxvnni", mt_limit_fma_avx2, mt_limit_dot_avxvnni, mt_limit_read_avx2},
     {"avx2", mt_limit_fma_avx2, mt_limit_dot_avx2, mt_limit_read_avx2},
+#elif defined(__aarch64__)
+    {"neondot", mt_limit_fma_neon, mt_limit_dot_neondot, mt_limit_read_neon},
+    {"neon", mt_limit_fma_neon, mt_limit_dot_neon, mt_limit_read_neon},
 #endif
     {"ref", mt_limit_fma_ref, mt_limit_dot_ref, mt_limit_read_ref},
 };

@@ -23,6 +23,11 @@ uint64_t mt_limit_fma_avx512(uint64_t rounds);
 uint64_t mt_limit_dot_avx512(uint64_t rounds);
 uint64_t mt_limit_dot_avx512vnni(uint64_t rounds);
 void mt_limit_read_avx512(const uint8_t *p, size_t bytes, size_t streams);
+#elif defined(__aarch64__)
+uint64_t mt_limit_fma_neon(uint64_t rounds);
+uint64_t mt_limit_dot_neon(uint64_t rounds);
+uint64_t mt_limit_dot_neondot(uint64_t rounds);
+void mt_limit_read_neon(const uint8_t *p, size_t bytes, size_t streams);
 #endif
 
 /* Bytes of each stream: whole steps of `step` bytes. */

@@ -98,6 +98,22 @@ static void test_rows(state *s, const float *x) {
   add_hash(s, y, sizeof y);
 }
 
+static void test_attend_many(state *s, mt_kv_type type, const float *x, const void *const *k,
+                             const void *const *v) {
+  enum { N = 3 };
+  const float *q[N] = {x, x + 1, x + 2};
+  const size_t lo[N] = {0, 5, 64}, hi[N] = {70, N_KEYS, 71};
+  float acc[N][HEAD_DIM] = {{0}}, *scratch = mt_malloc(mt_attend_scratch_floats(HEAD_DIM), 4);
+  mt_attn_part part[N] = {{.acc = acc[0]}, {.acc = acc[1]}, {.acc = acc[2]}};
+  if (scratch) s->kn->attend_many(type, HEAD_DIM, N, q, 0.3f, k, v, lo, hi, part, scratch);
+  for (size_t t = 0; t < N; t++) {
+    add_hash(s, &part[t].max, sizeof part[t].max);
+    add_hash(s, &part[t].sum, sizeof part[t].sum);
+  }
+  add_hash(s, acc, sizeof acc);
+  free(scratch);
+}
+
 static void test_attention(state *s, mt_kv_type type, const float *x) {
   enum { N_BLOCKS = (N_KEYS + MT_KV_BLOCK - 1) / MT_KV_BLOCK };
   size_t bytes = mt_kv_k_bytes(type, HEAD_DIM);
@@ -121,7 +137,24 @@ static void test_attention(state *s, mt_kv_type type, const float *x) {
   s->kn->attend_finish(HEAD_DIM, &part[0], out);
   add_hash(s, acc, sizeof acc);
   add_hash(s, out, sizeof out);
+  test_attend_many(s, type, x, k, v);
   mt_pages_free(mem, 2 * N_BLOCKS * bytes);
+}
+
+static void test_sums(state *s) {
+  enum { N = 83, PARTS = 3 };
+  int64_t part[PARTS][N], sum[N];
+  float out[N];
+  const int64_t *const p[PARTS] = {part[0], part[1], part[2]};
+  for (size_t i = 0; i < N; i++)
+    for (size_t k = 0; k < PARTS; k++)
+      part[k][i] = (int64_t)(mt_uniform(SEED, 0, s->position++, 0) * 0x1p62) >> (i % 60);
+  bool within = s->kn->sum_parts(p, PARTS, 0, N, 61, sum);
+  add_hash(s, &within, sizeof within);
+  add_hash(s, sum, sizeof sum);
+  within = s->kn->round_sums(sum, N, -150, out);
+  add_hash(s, &within, sizeof within);
+  add_hash(s, out, sizeof out);
 }
 
 uint64_t mt_kernels_self_test(const mt_kernels *kn) {
@@ -136,6 +169,7 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
   }
   test_rows(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
+  test_sums(&s);
   return s.hash;
 }
 

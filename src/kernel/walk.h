@@ -20,6 +20,14 @@ typedef struct walk {
 /* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
  * start. */
 typedef void chains_fn(const walk *j, size_t c0, size_t c1);
+/* All units of one panel for at most DIRECT_ROWS rows, into out or acc as gemm and gemm_units. */
+typedef int direct_fn(const walk *j, const int *exp, int64_t *acc, float *out, size_t ld);
+
+/* What a weight type brings. */
+typedef struct walk_fns {
+  chains_fn *chains;
+  direct_fn *direct; /* NULL: chains serve */
+} walk_fns;
 
 static void store_sums(const walk *j, bool first, float *out, size_t ld) {
   for (size_t t = 0; t < j->n; t++)
@@ -67,7 +75,7 @@ static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t 
 }
 
 static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                       size_t row_begin, size_t row_end, chains_fn *chains, const int *exp,
+                       size_t row_begin, size_t row_end, const walk_fns *fns, const int *exp,
                        int64_t *acc, float *out, size_t ld) {
   _Alignas(64) float sum[WALK_ROWS][WALK_LANES];
   size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
@@ -79,7 +87,8 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += WALK_ROWS) {
       j.n = row_end - j.row < WALK_ROWS ? row_end - j.row : WALK_ROWS;
-      failed += walk_units(&j, chains, exp, acc, out, ld);
+      failed += fns->direct && step == 1 ? fns->direct(&j, exp, acc, out, ld)
+                                         : walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }
   return failed;

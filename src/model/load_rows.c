@@ -124,7 +124,8 @@ static int round_shared(rows_job *j, mt_err *e) {
     const uint8_t *theirs = (const uint8_t *)mt_comm_window_at(l->window, r) + half;
     point_to(j, r, theirs + j->slice[j->rank].begin, j->row_bytes);
   }
-  return mt_comm_group_barrier(l->m->comm, e);
+  int32_t unused;
+  return mt_comm_group_meet(l->m->comm, 0, &unused, e);
 }
 
 /* ---- as messages ------------------------------------------------------------------------- */

@@ -60,14 +60,17 @@ static int check_same_file(mt_model *m, mt_err *e) {
 /* The sizes that every rank must share come from rank 0; kernels and the memory limit stay each
  * rank's own. */
 static int share_options(mt_model *m, mt_err *e) {
-  uint64_t v[5] = {m->opt.kv_type, m->opt.kv_tokens, m->opt.max_seqs, m->opt.max_rows,
+  uint64_t v[7] = {m->opt.kv_type,         m->opt.kv_tokens,     m->opt.max_seqs,
+                   m->opt.max_rows,        m->opt.reduce_inside, m->opt.reduce_between,
                    m->opt.int8_activations};
   int rc = mt_comm_bcast(m->comm, v, sizeof v, 0, e);
   m->opt.kv_type = (mt_kv_type)v[0];
   m->opt.kv_tokens = v[1];
   m->opt.max_seqs = v[2];
   m->opt.max_rows = v[3];
-  m->opt.int8_activations = v[4];
+  m->opt.reduce_inside = (mt_reduce_inside)v[4];
+  m->opt.reduce_between = (mt_reduce_between)v[5];
+  m->opt.int8_activations = v[6];
   return rc;
 }
 
@@ -153,7 +156,8 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path,
   if (!rc) rc = make_cache(m, e);
   if ((rc = mt_comm_agree(c, rc, e))) goto out;
   if ((rc = mt_load_weights(m, e))) goto out;
-  if ((rc = mt_reduce_new(&m->reduce, c, team, m->opt.max_rows, m->cfg.hidden, e))) goto out;
+  const mt_reduce_options sums = {team, m->kn, m->opt.reduce_inside, m->opt.reduce_between};
+  if ((rc = mt_reduce_new(&m->reduce, c, &sums, m->opt.max_rows, m->cfg.hidden, e))) goto out;
   rc = mt_comm_agree(c, mt_buffers_new(m, e), e);
 out:
   if (rc)

@@ -38,6 +38,9 @@ static uint32_t *unit_borders(uint32_t cols, uint32_t unit, size_t *n) {
 static int plan_row_parallel(mt_matrix *m, const mt_kernels *kn, mt_dtype type, uint32_t rows,
                              mt_range k, uint32_t unit, mt_err *e) {
   size_t n;
+#ifdef MT_PLAIN_SUMS /* units are for exact sums only */
+  unit = k.end > k.begin ? k.end - k.begin : unit;
+#endif
   uint32_t *u = unit_borders(k.end - k.begin, unit, &n);
   if (!u) return mt_err_set(e, MT_ENOMEM, "no memory for the units of a weight");
   int rc = mt_matrix_init(m, kn, type, rows, k.end - k.begin, k.begin, u, n, e);

@@ -175,7 +175,7 @@ static const mt_opt_row rows[] = {
      "exact|openblas",
      "openblas: its results may differ in the last bits between runs on different ranks"},
     {"isa", 0, MT_OPT_CHOICE, MT_GROUP_MODEL, RANKED, "NAME", "auto", 0, 0, false,
-     "auto|ref|avx2|avxvnni|avx512|avx512vnni|neon",
+     "auto|ref|avx2|avxvnni|avx512|avx512vnni|neon|neondot",
      "instruction set of the kernels; the result is the same for each"},
 
     {"ranks", 'n', MT_OPT_INT, MT_GROUP_RANKS, RANKED | C(INSPECT), "N", NULL, 1, 65536, false,
@@ -186,6 +186,12 @@ static const mt_opt_row rows[] = {
      "hosts to run on, one a line, as mpirun reads them"},
     {"via", 0, MT_OPT_CHOICE, MT_GROUP_RANKS, RANKED, "PROGRAM", NULL, 0, 0, false, "mpirun|srun",
      "what starts the ranks (default: mpirun; nothing for one rank)"},
+
+    {"reduce-inside", 0, MT_OPT_CHOICE, MT_GROUP_RANKS, RANKED, "NAME", "auto", 0, 0, false,
+     "auto|one-phase|two-phase", "how the ranks of a node add up; the result is the same for each"},
+    {"reduce-between", 0, MT_OPT_CHOICE, MT_GROUP_RANKS, RANKED, "NAME", "auto", 0, 0, false,
+     "auto|doubling|scatter",
+     "how nodes add up: whole sums again and again, or a piece each; the result is the same"},
 
     {"config", 0, MT_OPT_PATH, MT_GROUP_GENERAL, ALL, "FILE", NULL, 0, 0, false, NULL,
      "read options from a YAML file; the command line wins"},

@@ -1,348 +1,141 @@
-/* The exact all-reduce. Elements are dealt in pieces of whole cache lines, to the members of the
- * group where there is one group, else to the groups. Whoever owns a piece sums it, rounds it, and
- * puts it on the board (in the leader's segment), followed by one word that says what went wrong;
- * from the board everybody copies. */
-#include "mutirao/reduce.h"
-
-#include <float.h>
-#include <limits.h>
-#include <stdatomic.h>
+/* The exact all-reduce: buffers, and the order of things. Members of a group find each other's
+ * accumulators in shared memory; a meeting of the group separates writing from reading. */
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  LINE = 16,         /* elements: a cache line of f32 */
-  BLOCK = 256,       /* elements summed at a time, so that they stay in the first cache */
-  TEAM_WORK = 32768, /* element additions from which threads are worth waking */
-  EXP_LIMIT = 170,   /* what mt_reduce_quantum_exp gives, and some more; see scaled() */
-  QUANTUM_BITS = 32,
-  LEAST_EXP = -126,
-  TOO_LARGE = 1 << 30,  /* added to the rank where only the result is too large */
-  NO_FAULT = INT32_MAX, /* no rank */
-};
+#include "reduce_impl.h"
 
-typedef struct head {
-  _Alignas(64) int32_t failed; /* a member's own finding: written before the first barrier */
-  int32_t fault;               /* what a member found: written before the second one */
-} head;
+enum { SHORT_BUFFERS = 2, LONG_BUFFER = 2, BUFFERS = 3 };
 
-struct mt_reduce {
-  mt_comm *comm;
-  mt_team *team;
-  mt_comm_window *window;
-  size_t max_elems, width;
-  int pieces;          /* members of the only group, or groups */
-  int piece;           /* the one that this rank, or its group, owns */
-  int members, member; /* of the group, and this one */
-  unsigned limit_bits; /* |partial sum| < 2^limit_bits */
-  int64_t *gathered;   /* leaders of several groups: [groups][largest piece] */
-  size_t gathered_bytes;
-  size_t *size, *offset, *size2, *offset2; /* [groups] */
-};
+/* ---- accumulators -------------------------------------------------------------------------- */
 
-int mt_reduce_quantum_exp(float mean_square) {
-  uint32_t bits;
-  memcpy(&bits, &mean_square, sizeof bits);
-  if (bits << 1 == 0) return LEAST_EXP - QUANTUM_BITS;
-  int field = (int)(bits >> 23);
-  if (field >= 255) return INT_MIN; /* infinite, NaN, or with the sign's bit */
-  int exp = field - 127;
-  if (!field) exp = 31 - __builtin_clz(bits) - 149; /* subnormal */
-  return (exp >= 0 ? exp / 2 : -((1 - exp) / 2)) - QUANTUM_BITS;
+static int buffer_for(const mt_reduce *r, size_t n) {
+  return n <= r->short_elems ? (int)(r->turn % SHORT_BUFFERS) : LONG_BUFFER;
 }
 
-/* ---- the pieces -------------------------------------------------------------------------- */
-
-static size_t lines_of(size_t n) {
-  return n / LINE + (n % LINE != 0);
+/* One line more than its elements, for the fault that leaders send behind them. */
+static size_t buffer_begin(const mt_reduce *r, int buffer) {
+  return (size_t)buffer * (r->short_elems + LINE);
 }
 
-/* First element of piece p of n elements. */
-static size_t piece_begin(const mt_reduce *r, size_t n, int p) {
-  size_t begin, end;
-  if (p == r->pieces) return n;
-  mt_team_share(lines_of(n), p, r->pieces, &begin, &end);
-  return begin * LINE < n ? begin * LINE : n;
-}
-static size_t piece_size(const mt_reduce *r, size_t n, int p) {
-  return piece_begin(r, n, p + 1) - piece_begin(r, n, p);
-}
-static size_t board_at(const mt_reduce *r, size_t n, int p) {
-  return piece_begin(r, n, p) + (size_t)p * LINE;
-}
-static size_t largest_piece(const mt_reduce *r) {
-  return (lines_of(r->max_elems) / (size_t)r->pieces + 1) * LINE;
+static int64_t *buffer_at(const mt_reduce *r, int member, int buffer) {
+  return (int64_t *)mt_comm_window_at(r->window, member) + buffer_begin(r, buffer);
 }
 
-static head *head_of(mt_reduce *r, int member) {
-  return mt_comm_window_at(r->window, member);
-}
-static int64_t *acc_of(mt_reduce *r, int member) {
-  return (int64_t *)(void *)((char *)mt_comm_window_at(r->window, member) + sizeof(head));
-}
-static float *board(mt_reduce *r) {
-  return (float *)(void *)(acc_of(r, 0) + r->max_elems);
+int64_t *mt_reduce_acc(mt_reduce *r, size_t n_rows) {
+  return buffer_at(r, r->member, buffer_for(r, n_rows * r->width));
 }
 
-int64_t *mt_reduce_acc(mt_reduce *r) {
-  return acc_of(r, r->member);
+/* ---- the sum ------------------------------------------------------------------------------- */
+
+static mt_reduce_inside inside(const mt_reduce *r, size_t n) {
+  return mt_reduce_choose_inside(r->opt.inside, r->members, n);
 }
 
-/* The word behind a piece has the size of an f32 but is an integer. */
-static void write_word(mt_reduce *r, size_t n, int p, int32_t word) {
-  memcpy(board(r) + board_at(r, n, p) + piece_size(r, n, p), &word, sizeof word);
-}
-static int32_t read_word(mt_reduce *r, size_t n, int p) {
-  int32_t word;
-  memcpy(&word, board(r) + board_at(r, n, p) + piece_size(r, n, p), sizeof word);
-  return word;
+static int meet(mt_sum *s, mt_err *e) {
+  return mt_comm_group_meet(s->r->comm, s->fault, &s->fault, e);
 }
 
-/* ---- passes over elements, by one thread or by the team ---------------------------------- */
-
-typedef struct pass {
-  mt_reduce *r;
-  size_t begin, end; /* elements */
-  const int *exp;
-  float *out;
-  size_t n; /* elements of the whole sum */
-  _Atomic int32_t fault;
-  void (*body)(struct pass *p, size_t begin, size_t end);
-} pass;
-
-static void note_fault(pass *p, int32_t fault) {
-  int32_t old = atomic_load(&p->fault);
-  while (fault < old && !atomic_compare_exchange_weak(&p->fault, &old, fault)) continue;
+/* Where the accumulators of this sum are those of the next: until everybody has read them. */
+static int meet_after_reading(mt_sum *s, mt_err *e) {
+  return s->lasting ? MT_OK : meet(s, e);
 }
 
-static void pass_thread(void *arg, int thread, int n_threads) {
-  pass *p = arg;
-  size_t begin, end, n = p->end - p->begin;
-  mt_team_share(lines_of(n), thread, n_threads, &begin, &end);
-  begin = begin * LINE < n ? begin * LINE : n;
-  end = end * LINE < n ? end * LINE : n;
-  if (begin < end) p->body(p, p->begin + begin, p->begin + end);
+static void count(mt_reduce *r, size_t sent, size_t received) {
+  mt_comm_add_stats(r->comm, (mt_comm_stats){.sent_bytes = sent, .received_bytes = received});
 }
 
-static void pass_run(pass *p, size_t work) {
-  if (p->r->team && work >= TEAM_WORK)
-    mt_team_run(p->r->team, pass_thread, p);
-  else
-    pass_thread(p, 0, 1);
+static int sum_one_phase(mt_sum *s, mt_err *e) {
+  size_t read = s->n * sizeof(int64_t) * (size_t)(s->r->members - 1);
+  mt_pass_sum_round(s, 0, s->n, s->out);
+  count(s->r, read, read);
+  return meet_after_reading(s, e);
 }
 
-/* sum [n] += x [n], whole integers (wrapping); true if some |x| is not below 2^limit_bits. */
-static bool add_checked(uint64_t *sum, const int64_t *x, size_t n, unsigned limit_bits) {
-  uint64_t limit = 1ull << limit_bits, beyond = 0;
-  for (size_t i = 0; i < n; i++) {
-    uint64_t v = (uint64_t)x[i];
-    beyond |= (v + limit) >> (limit_bits + 1);
-    sum[i] += v;
+static int sum_two_phase(mt_sum *s, mt_err *e) {
+  mt_reduce *r = s->r;
+  size_t begin = mt_piece_begin(s->n, r->member, r->members),
+         mine = mt_piece_size(s->n, r->member, r->members), others = (size_t)(r->members - 1);
+  mt_pass_sum_round(s, begin, begin + mine, r->board);
+  count(r, (s->n - mine) * sizeof(int64_t) + mine * sizeof(float) * others,
+        mine * sizeof(int64_t) * others + (s->n - mine) * sizeof(float));
+  int rc = meet(s, e);
+  if (!rc) mt_pass_copy(s, 1, 0);
+  return rc;
+}
+
+/* The group's sum in its leader's accumulator; the leader alone may go on. */
+static int sum_to_leader(mt_sum *s, mt_err *e) {
+  mt_reduce *r = s->r;
+  size_t whole = s->n * sizeof(int64_t), others = (size_t)(r->members - 1);
+  if (inside(r, s->n) == MT_INSIDE_ONE_PHASE) {
+    if (r->member == 0) mt_pass_sum(s, 0, s->n);
+    count(r, r->member ? whole : 0, r->member ? 0 : whole * others);
+    return MT_OK;
   }
-  return beyond != 0;
+  size_t begin = mt_piece_begin(s->n, r->member, r->members),
+         mine = mt_piece_size(s->n, r->member, r->members);
+  mt_pass_sum(s, begin, begin + mine);
+  count(r, whole - mine * sizeof(int64_t), mine * sizeof(int64_t) * others);
+  return meet(s, e);
 }
 
-/* v × scale, rounded once: up to 2^53 double holds v exactly; above, the result (2^53 × 2^−170 or
- * more) is far from the subnormals, so that only the first rounding, of v, rounds. */
-static float scaled(int64_t v, double scale) {
-  bool exact = v <= (1ll << 53) && v >= -(1ll << 53);
-  return (float)((exact ? (double)v : (double)(float)v) * scale);
-}
-
-static double power_of_two(int exp) {
-  uint64_t bits = (uint64_t)(exp + 1023) << 52;
-  double d;
-  memcpy(&d, &bits, sizeof d);
-  return d;
-}
-
-/* out [n] = sum [n] × 2^exp of each element's row; `at` is the index of the first element. */
-static bool round_block(const pass *p, const uint64_t *sum, size_t at, size_t n, float *out) {
-  float most = 0;
-  for (size_t i = 0; i < n;) {
-    size_t row = (at + i) / p->r->width, row_end = (row + 1) * p->r->width - at;
-    double scale = power_of_two(p->exp[row]);
-    for (size_t end = row_end < n ? row_end : n; i < end; i++) {
-      out[i] = scaled((int64_t)sum[i], scale);
-      float size = out[i] < 0 ? -out[i] : out[i];
-      most = size > most ? size : most;
-    }
-  }
-  return most <= FLT_MAX;
-}
-
-/* Sums a block over the members. */
-static void sum_members(pass *p, size_t at, size_t n, uint64_t *sum) {
-  mt_reduce *r = p->r;
-  memset(sum, 0, n * sizeof *sum);
-  for (int m = 0; m < r->members; m++)
-    if (add_checked(sum, acc_of(r, m) + at, n, r->limit_bits))
-      note_fault(p, mt_comm_group_member(r->comm, m));
-}
-
-static size_t block_size(size_t at, size_t end) {
-  return end - at < BLOCK ? end - at : BLOCK;
-}
-
-/* One group: sums and rounds onto the board. */
-static void body_sum_round(pass *p, size_t begin, size_t end) {
-  mt_reduce *r = p->r;
-  uint64_t sum[BLOCK];
-  float *to = board(r) + (size_t)r->piece * LINE; /* indexed by the element */
-  for (size_t at = begin, n; at < end; at += n) {
-    n = block_size(at, end);
-    sum_members(p, at, n, sum);
-    if (!round_block(p, sum, at, n, to + at)) note_fault(p, TOO_LARGE + mt_comm_rank(r->comm));
-  }
-}
-
-/* Several groups: sums into the leader's accumulator. */
-static void body_sum(pass *p, size_t begin, size_t end) {
-  uint64_t sum[BLOCK];
-  for (size_t at = begin, n; at < end; at += n) {
-    n = block_size(at, end);
-    sum_members(p, at, n, sum);
-    memcpy(acc_of(p->r, 0) + at, sum, n * sizeof *sum);
-  }
-}
-
-/* A leader: sums what the groups sent for this piece, and rounds. */
-static void body_gathered(pass *p, size_t begin, size_t end) {
-  mt_reduce *r = p->r;
-  uint64_t sum[BLOCK];
-  size_t first = p->begin, size = p->end - p->begin;
-  float *to = board(r) + (size_t)r->piece * LINE;
-  for (size_t at = begin, n; at < end; at += n) {
-    n = block_size(at, end);
-    memset(sum, 0, n * sizeof *sum);
-    for (int g = 0; g < r->pieces; g++) {
-      const int64_t *from = r->gathered + (size_t)g * size + (at - first);
-      for (size_t i = 0; i < n; i++) sum[i] += (uint64_t)from[i];
-    }
-    if (!round_block(p, sum, at, n, to + at)) note_fault(p, TOO_LARGE + mt_comm_rank(r->comm));
-  }
-}
-
-static void body_copy(pass *p, size_t begin, size_t end) {
-  for (int k = 0; k < p->r->pieces; k++) {
-    size_t from = piece_begin(p->r, p->n, k), to = piece_begin(p->r, p->n, k + 1);
-    const float *src = board(p->r) + (size_t)k * LINE;
-    if (from < begin) from = begin;
-    if (to > end) to = end;
-    if (from < to) memcpy(p->out + from, src + from, (to - from) * sizeof *p->out);
-  }
-}
-
-/* ---- the sum ----------------------------------------------------------------------------- */
-
-static int32_t sooner(int32_t a, int32_t b) {
-  return a < b ? a : b;
-}
-
-/* What the members of the group said of themselves, and this pass found. */
-static int32_t group_fault(mt_reduce *r, int32_t found) {
-  for (int m = 0; m < r->members; m++)
-    if (head_of(r, m)->failed) found = sooner(found, mt_comm_group_member(r->comm, m));
-  return found;
-}
-
-static void count_shared(mt_reduce *r, size_t mine, size_t n) {
-  uint64_t others = (uint64_t)(r->members - 1);
-  mt_comm_stats more = {
-      .sent_bytes = (n - mine) * sizeof(int64_t) + mine * sizeof(float) * others,
-      .received_bytes = mine * sizeof(int64_t) * others + (n - mine) * sizeof(float)};
-  if (others) mt_comm_add_stats(r->comm, more);
-}
-
-static int sum_one_group(mt_reduce *r, pass *p, mt_err *e) {
-  p->begin = piece_begin(r, p->n, r->piece);
-  p->end = piece_begin(r, p->n, r->piece + 1);
-  p->body = body_sum_round;
-  pass_run(p, (p->end - p->begin) * (size_t)r->members);
-  write_word(r, p->n, r->piece, group_fault(r, atomic_load(&p->fault)));
-  count_shared(r, p->end - p->begin, p->n);
-  return mt_comm_group_barrier(r->comm, e);
-}
-
-/* Reduce-scatter of the groups' sums, then all-gather of the rounded pieces and their words. */
-static int leaders_exchange(mt_reduce *r, pass *p, int32_t fault, mt_err *e) {
-  size_t n = p->n, mine = piece_size(r, n, r->piece);
-  for (int g = 0; g < r->pieces; g++) {
-    r->size[g] = piece_size(r, n, g) * sizeof(int64_t);
-    r->offset[g] = piece_begin(r, n, g) * sizeof(int64_t);
-    r->size2[g] = mine * sizeof(int64_t);
-    r->offset2[g] = (size_t)g * mine * sizeof(int64_t);
-  }
-  int rc = mt_comm_leaders_alltoallv(r->comm, acc_of(r, 0), r->size, r->offset, r->gathered,
-                                     r->size2, r->offset2, e);
+static int sum_groups(mt_sum *s, mt_err *e) {
+  mt_reduce *r = s->r;
+  bool doubling = mt_reduce_choose_between(r->opt.between, r->groups, s->n) == MT_BETWEEN_DOUBLING;
+  size_t read = s->n * (doubling ? sizeof(int64_t) : sizeof(float));
+  int rc = sum_to_leader(s, e);
+  if (!rc && r->member == 0) rc = doubling ? mt_between_doubling(s, e) : mt_between_scatter(s, e);
+  if (!rc) rc = meet(s, e);
   if (rc) return rc;
-  p->begin = piece_begin(r, n, r->piece);
-  p->end = p->begin + mine;
-  p->body = body_gathered;
-  pass_run(p, mine * (size_t)r->pieces);
-  write_word(r, n, r->piece, sooner(fault, atomic_load(&p->fault)));
-  for (int g = 0; g < r->pieces; g++) {
-    r->size[g] = (mine + 1) * sizeof(float);
-    r->offset[g] = board_at(r, n, r->piece) * sizeof(float);
-    r->size2[g] = (piece_size(r, n, g) + 1) * sizeof(float);
-    r->offset2[g] = board_at(r, n, g) * sizeof(float);
+  count(r, r->member ? 0 : read * (size_t)(r->members - 1), r->member ? read : 0);
+  if (!doubling) {
+    mt_pass_copy(s, r->groups, LINE);
+    return MT_OK;
   }
-  return mt_comm_leaders_alltoallv(r->comm, board(r), r->size, r->offset, board(r), r->size2,
-                                   r->offset2, e);
-}
-
-static int sum_groups(mt_reduce *r, pass *p, mt_err *e) {
-  size_t begin, end;
-  mt_team_share(lines_of(p->n), r->member, r->members, &begin, &end);
-  p->begin = begin * LINE < p->n ? begin * LINE : p->n;
-  p->end = end * LINE < p->n ? end * LINE : p->n;
-  p->body = body_sum;
-  pass_run(p, (p->end - p->begin) * (size_t)r->members);
-  head_of(r, r->member)->fault = group_fault(r, atomic_load(&p->fault));
-  count_shared(r, p->end - p->begin, p->n);
-  int rc = mt_comm_group_barrier(r->comm, e);
-  if (rc) return rc;
-  int32_t fault = NO_FAULT;
-  for (int m = 0; m < r->members; m++) fault = sooner(fault, head_of(r, m)->fault);
-  if (r->member == 0) rc = leaders_exchange(r, p, fault, e);
-  return rc ? rc : mt_comm_group_barrier(r->comm, e);
+  mt_pass_add_round(s, 0, s->n, (const int64_t *const[]){s->total}, 1, s->out);
+  return meet_after_reading(s, e);
 }
 
 static int report(mt_reduce *r, int32_t fault, const char *where, mt_err *e) {
-  int rank = fault % TOO_LARGE;
-  return mt_err_set(e, MT_ENUMERIC, "%s: rank %d on %s: %s", where, rank,
-                    mt_comm_rank_host(r->comm, rank),
-                    fault >= TOO_LARGE ? "the sum is too large for 32-bit floating point"
-                                       : "a partial sum is not a number, infinite or too large");
+  if (fault >= TOO_LARGE)
+    return mt_err_set(e, MT_ENUMERIC, "%s: the sum is too large for 32-bit floating point", where);
+  return mt_err_set(e, MT_ENUMERIC,
+                    "%s: rank %d on %s: a partial sum is not a number, infinite or too large",
+                    where, (int)fault, mt_comm_rank_host(r->comm, fault));
 }
 
 int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,
                   float *out, mt_err *e) {
-  uint64_t start = mt_clock_ns(), inside = mt_comm_get_stats(r->comm).ns;
+  uint64_t start = mt_clock_ns(), counted = mt_comm_get_stats(r->comm).ns;
   size_t n = n_rows * r->width;
   if (n > r->max_elems)
     return mt_err_set(e, MT_ERANGE, "%s: a sum of %zu rows is larger than announced", where,
                       n_rows);
-  pass p = {.r = r, .exp = exp, .out = out, .n = n, .end = n};
-  atomic_init(&p.fault, NO_FAULT);
   for (size_t i = 0; i < n_rows; i++)
     if (exp[i] < -EXP_LIMIT || exp[i] > EXP_LIMIT) failed = 1;
-  head_of(r, r->member)->failed = failed;
-  int rc = mt_comm_group_barrier(r->comm, e);
-  if (!rc) rc = mt_comm_groups(r->comm) == 1 ? sum_one_group(r, &p, e) : sum_groups(r, &p, e);
+  int buffer = buffer_for(r, n);
+  mt_sum s = {.r = r,
+              .n = n,
+              .exp = exp,
+              .out = out,
+              .part = r->part + buffer * r->members,
+              .total = buffer_at(r, 0, buffer),
+              .fault = failed ? mt_comm_rank(r->comm) : NO_FAULT,
+              .lasting = buffer != LONG_BUFFER};
+  int rc = meet(&s, e);
+  if (!rc && r->groups > 1)
+    rc = sum_groups(&s, e);
+  else if (!rc)
+    rc = inside(r, n) == MT_INSIDE_ONE_PHASE ? sum_one_phase(&s, e) : sum_two_phase(&s, e);
   if (rc) return rc;
-  int32_t fault = NO_FAULT;
-  for (int k = 0; k < r->pieces; k++) fault = sooner(fault, read_word(r, n, k));
-  p.begin = 0;
-  p.end = n;
-  p.body = body_copy;
-  pass_run(&p, n);
-  inside = mt_comm_get_stats(r->comm).ns - inside;
-  mt_comm_add_stats(r->comm, (mt_comm_stats){.ns = mt_clock_ns() - start - inside});
-  return fault == NO_FAULT ? MT_OK : report(r, fault, where, e);
+  r->turn++;
+  counted = mt_comm_get_stats(r->comm).ns - counted;
+  mt_comm_add_stats(r->comm, (mt_comm_stats){.calls = 1, .ns = mt_clock_ns() - start - counted});
+  return s.fault == NO_FAULT ? MT_OK : report(r, s.fault, where, e);
 }
 
-/* ---- set-up ------------------------------------------------------------------------------ */
+/* ---- set-up -------------------------------------------------------------------------------- */
 
 static unsigned limit_bits(int ranks) {
   unsigned bits = 62;
@@ -350,51 +143,62 @@ static unsigned limit_bits(int ranks) {
   return bits;
 }
 
+static int none(mt_err *e) {
+  return mt_err_set(e, MT_ENOMEM, "no memory for a sum over ranks");
+}
+
 static int leader_buffers(mt_reduce *r, mt_err *e) {
-  size_t groups = (size_t)r->pieces, elems;
+  size_t groups = (size_t)r->groups;
   size_t **list[] = {&r->size, &r->offset, &r->size2, &r->offset2};
-  for (size_t i = 0; i < 4; i++)
-    if (!(*list[i] = mt_calloc(groups, sizeof(size_t)))) goto none;
-  if (!mt_size_mul(largest_piece(r), groups, &elems) ||
-      !mt_size_mul(elems, sizeof *r->gathered, &r->gathered_bytes))
-    goto none;
-  r->gathered = mt_pages_alloc(r->gathered_bytes);
-  if (r->gathered) return MT_OK;
-none:
-  return mt_err_set(e, MT_ENOMEM, "no memory to sum %zu values over %zu nodes", r->max_elems,
-                    groups);
+  for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+    if (!(*list[i] = mt_calloc(groups, sizeof(size_t)))) return none(e);
+  r->from = mt_calloc(groups, sizeof *r->from);
+  if (!r->from || !mt_size_mul(mt_between_incoming(r), sizeof(int64_t), &r->incoming_bytes))
+    return none(e);
+  r->incoming = mt_pages_alloc(r->incoming_bytes);
+  return r->incoming ? MT_OK : none(e);
 }
 
-static bool segment_bytes(const mt_reduce *r, size_t *bytes) {
-  size_t acc, floats;
-  return mt_size_mul(r->max_elems, sizeof(int64_t), &acc) &&
-         mt_size_add(r->max_elems, ((size_t)r->pieces + 1) * LINE, &floats) &&
-         mt_size_mul(floats, sizeof(float), &floats) && mt_size_add(acc, floats, bytes) &&
-         mt_size_add(*bytes, sizeof(head), bytes);
+/* Two short accumulators, the long one (which a sum that fits the short ones never needs), the
+ * board. */
+static bool segment_bytes(const mt_reduce *r, size_t *board_begin, size_t *bytes) {
+  size_t elems = buffer_begin(r, LONG_BUFFER), floats;
+  if (r->max_elems > r->short_elems && !mt_size_add(elems, r->max_elems + LINE, &elems))
+    return false;
+  return mt_size_mul(elems, sizeof(int64_t), board_begin) &&
+         mt_size_add(r->max_elems, ((size_t)r->groups + 1) * LINE, &floats) &&
+         mt_size_mul(floats, sizeof(float), &floats) && mt_size_add(*board_begin, floats, bytes);
 }
 
-int mt_reduce_new(mt_reduce **out, mt_comm *c, mt_team *team, size_t max_rows, size_t width,
-                  mt_err *e) {
+/* What can be known before there is memory; *bytes is what the window needs. */
+static int plan(mt_reduce *r, size_t max_rows, size_t *board_begin, size_t *bytes, mt_err *e) {
+  size_t elems;
+  if (!r->width || !mt_size_mul(max_rows, r->width, &elems) || elems > SIZE_MAX / 64)
+    return mt_err_set(e, MT_ERANGE, "a sum of %zu rows of %zu values", max_rows, r->width);
+  r->max_elems = (elems / LINE + 1) * LINE; /* whole lines: what lies behind stays aligned */
+  r->short_elems = r->max_elems < SHORT_MOST ? r->max_elems : SHORT_MOST;
+  if (!segment_bytes(r, board_begin, bytes))
+    return mt_err_set(e, MT_ENOMEM, "a sum of %zu rows of %zu values", max_rows, r->width);
+  r->part = mt_calloc(BUFFERS * (size_t)r->members, sizeof *r->part);
+  if (!r->part) return none(e);
+  return r->groups > 1 && r->member == 0 ? leader_buffers(r, e) : MT_OK;
+}
+
+int mt_reduce_new(mt_reduce **out, mt_comm *c, const mt_reduce_options *o, size_t max_rows,
+                  size_t width, mt_err *e) {
   mt_err own = {0};
-  size_t elems, bytes = 0;
+  size_t board_begin = 0, bytes = 0;
   *out = NULL;
   mt_reduce *r = mt_calloc(1, sizeof *r);
-  int rc = r ? MT_OK : mt_err_set(&own, MT_ENOMEM, "no memory for a sum over ranks");
+  int rc = r ? MT_OK : none(&own);
   if (r) {
-    int groups = mt_comm_groups(c);
-    *r = (mt_reduce){.comm = c, .team = team, .width = width};
+    *r = (mt_reduce){.comm = c, .opt = *o, .width = width};
     r->members = mt_comm_group_size(c);
     r->member = mt_comm_group_rank(c);
-    r->pieces = groups > 1 ? groups : r->members;
-    r->piece = groups > 1 ? mt_comm_group(c) : r->member;
+    r->groups = mt_comm_groups(c);
+    r->group = mt_comm_group(c);
     r->limit_bits = limit_bits(mt_comm_size(c));
-    if (!width || !mt_size_mul(max_rows, width, &elems))
-      rc = mt_err_set(&own, MT_ERANGE, "a sum of %zu rows of %zu values", max_rows, width);
-    else
-      r->max_elems = lines_of(elems) * LINE; /* whole lines: the board behind stays aligned */
-    if (!rc && !segment_bytes(r, &bytes))
-      rc = mt_err_set(&own, MT_ENOMEM, "a sum of %zu rows of %zu values", max_rows, width);
-    if (!rc && groups > 1 && r->member == 0) rc = leader_buffers(r, &own);
+    rc = plan(r, max_rows, &board_begin, &bytes, &own);
   }
   rc = mt_comm_agree(c, rc, &own);
   if (!rc) rc = mt_comm_window_new(&r->window, c, bytes, &own);
@@ -403,6 +207,9 @@ int mt_reduce_new(mt_reduce **out, mt_comm *c, mt_team *team, size_t max_rows, s
     if (e) *e = own;
     return rc;
   }
+  for (int b = 0; b < BUFFERS; b++)
+    for (int m = 0; m < r->members; m++) r->part[b * r->members + m] = buffer_at(r, m, b);
+  r->board = (float *)(void *)((char *)mt_comm_window_at(r->window, 0) + board_begin);
   *out = r;
   return MT_OK;
 }
@@ -410,7 +217,9 @@ int mt_reduce_new(mt_reduce **out, mt_comm *c, mt_team *team, size_t max_rows, s
 void mt_reduce_free(mt_reduce *r) {
   if (!r) return;
   mt_comm_window_free(r->window);
-  mt_pages_free(r->gathered, r->gathered_bytes);
+  mt_pages_free(r->incoming, r->incoming_bytes);
+  free(r->part);
+  free(r->from);
   free(r->size);
   free(r->offset);
   free(r->size2);

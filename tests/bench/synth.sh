@@ -4,7 +4,7 @@
 SYNTH=$BUILD/bench/synth
 small=(--hidden 256 --layers 2 --heads 4 --kv-heads 2 --ffn 512 --vocab 512 --context 64)
 
-for type in F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K; do
+for type in F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K Q4_K Q5_K Q6_K IQ4_NL IQ4_XS MXFP4; do
   run 20 "$SYNTH" "${small[@]}" --type $type --out "$T/$type.gguf"
   check "$type is written" ok
   for n in 1 2; do

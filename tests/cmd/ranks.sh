@@ -36,11 +36,24 @@ run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" generate -m "
 check "another command on one rank is refused" is "$status $(grep -c "rank 1 on .*another command, model or options" "$T/err")" "2 1"
 run 20 $MPIRUN -n 1 "$M" logits -m "$TEXT" --ids $ids : -n 1 "$M" logits -m "$TEXT" --ids $ids --activations int8
 check "other activations on one rank are refused" is "$status $(grep -c "rank 1 on .*another command, model or options" "$T/err")" "2 1"
+run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" logits -m "$LLAMA" --ids $ids --reduce-inside two-phase
+check "another algorithm on one rank is refused" is "$status $(grep -c "rank 1 on .*another command" "$T/err")" "2 1"
 run 20 $MPIRUN -n 2 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l" : -n 1 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l" --max-memory 64K
 check "a rank that alone lacks memory ends all" is $status 1
 check "and is named" says "rank 2 on .*needs [0-9.]+ MiB"
 run 30 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids --isa ref --out "$T/l" : -n 1 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l"
 check "kernels of different instruction sets go together" is "$status $(cmp "$T/l" "$T/ref" && echo same)" "0 same"
+
+# ---- the exact sum, each way --------------------------------------------------------------------------------------------------
+for nodes in 1 2; do
+  for inside in one-phase two-phase; do
+    for between in doubling scatter; do
+      MUTIRAO_FAKE_NODES=$nodes m logits -m "$LLAMA" -n 4 -t 1 --ids $ids --out "$T/l" \
+        --reduce-inside $inside --reduce-between $between
+      check "$nodes nodes, $inside, $between: the same bytes" cmp "$T/l" "$T/ref"
+    done
+  done
+done
 
 # ---- started wrongly (D6) ----------------------------------------------------------------------------------------------------
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 run 20 "$M" logits -m "$LLAMA" --ids $ids

@@ -64,7 +64,14 @@ static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref,
   mt_act a = {.int8 = int8}, b = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld_x, n_tokens, NULL), 0);
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&b, m, x, ld_x, n_tokens, NULL), 0);
-  kn->quantize(&a, m, 0, n_tokens);
+  if (n_tokens % 2) { /* a row in two parts */
+    for (size_t t = 0; t < n_tokens; t++) {
+      kn->quantize_blocks(&a, m, t, a.n_blocks / 3, a.n_blocks);
+      kn->quantize_blocks(&a, m, t, 0, a.n_blocks / 3);
+    }
+  } else {
+    kn->quantize(&a, m, 0, n_tokens);
+  }
   ref->quantize(&b, m, 0, n_tokens);
   CU_ASSERT(same_acts(&a, &b, 0, n_tokens));
   for (size_t i = 0; i < 2 * n; i++) {
@@ -320,6 +327,43 @@ static inline void compare_attention(const mt_kernels *kn, const mt_kernels *ref
     for (size_t d = 0; d < sizeof DIMS / sizeof DIMS[0]; d++)
       for (size_t n = 1; n <= MT_ATTEND_QUERIES; n++)
         compare_attend_many(kn, ref, r, TYPES[t], DIMS[d], n);
+}
+
+/* ---- sums over ranks ------------------------------------------------------------------------- */
+
+/* Any magnitude up to `bits` bits; now and then a border of what the kernels treat apart. */
+static inline int64_t any_sum(rng *r, unsigned bits) {
+  static const unsigned BORDERS[] = {24, 51, 53, 54, 61};
+  uint64_t size = ((uint64_t)below(r, 1u << 31) << 32 | (uint64_t)below(r, 1ull << 32)) >>
+                  (63 - 1 - below(r, bits));
+  if (below(r, 8) == 0) size = (1ull << BORDERS[below(r, 5)]) + below(r, 3) - 1;
+  return below(r, 2) ? (int64_t)size : -(int64_t)size;
+}
+
+static inline void compare_sums(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { MOST = 150, PARTS = 5 };
+  static int64_t data[PARTS][MOST], a[MOST], b[MOST];
+  float x[MOST], y[MOST];
+  const int64_t *part[PARTS];
+  for (size_t p = 0; p < PARTS; p++) part[p] = data[p];
+  for (size_t round = 0; round < 6000; round++) {
+    size_t at = below(r, 20), n = below(r, MOST - 20), n_parts = below(r, PARTS + 1);
+    unsigned limit = 40 + (unsigned)below(r, 23), bits = round % 3 ? limit : 62;
+    int exp = (int)below(r, 341) - 170;
+    for (size_t p = 0; p < PARTS; p++)
+      for (size_t i = 0; i < MOST; i++) data[p][i] = any_sum(r, bits);
+    if (round % 4 == 0) data[below(r, PARTS)][below(r, MOST)] = (1ll << limit) - (int)below(r, 2);
+    if (round % 4 == 1) data[below(r, PARTS)][below(r, MOST)] = -(1ll << limit) - (int)below(r, 2);
+    memset(a, 0, sizeof a);
+    memset(b, 0, sizeof b);
+    CU_ASSERT_EQUAL(kn->sum_parts(part, n_parts, at, n, limit, a),
+                    ref->sum_parts(part, n_parts, at, n, limit, b));
+    CU_ASSERT(!memcmp(a, b, sizeof a));
+    for (size_t i = 0; i < MOST; i++) x[i] = y[i] = 3;
+    CU_ASSERT_EQUAL(kn->round_sums(data[0] + at, n, exp, x),
+                    ref->round_sums(data[0] + at, n, exp, y));
+    CU_ASSERT(same_floats(x, y, MOST));
+  }
 }
 
 #endif

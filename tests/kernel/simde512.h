@@ -68,7 +68,37 @@ static inline simde__m512i emu_dpbusd_epi32(simde__m512i c, simde__m512i a, simd
   return simde_mm512_loadu_si512(sum);
 }
 
-/* SIMDe subtracts signed numbers, which may overflow. */
+static inline simde__m512d emu_cvtepi64_pd(simde__m512i a) {
+  int64_t v[8];
+  double d[8];
+  simde_mm512_storeu_si512(v, a);
+  for (int i = 0; i < 8; i++) d[i] = (double)v[i];
+  return simde_mm512_loadu_pd(d);
+}
+static inline __m256 emu_cvtpd_ps(simde__m512d a) {
+  double d[8];
+  float v[8];
+  simde_mm512_storeu_pd(d, a);
+  for (int i = 0; i < 8; i++) v[i] = (float)d[i];
+  return _mm256_loadu_ps(v);
+}
+static inline unsigned emu_cmpgt_epu64_mask(simde__m512i a, simde__m512i b) {
+  uint64_t x[8], y[8];
+  unsigned mask = 0;
+  simde_mm512_storeu_si512(x, a);
+  simde_mm512_storeu_si512(y, b);
+  for (int i = 0; i < 8; i++) mask |= (unsigned)(x[i] > y[i]) << i;
+  return mask;
+}
+
+/* SIMDe adds and subtracts signed numbers, which may overflow. */
+static inline simde__m512i emu_add_epi64(simde__m512i a, simde__m512i b) {
+  uint64_t x[8], y[8];
+  simde_mm512_storeu_si512(x, a);
+  simde_mm512_storeu_si512(y, b);
+  for (int i = 0; i < 8; i++) x[i] += y[i];
+  return simde_mm512_loadu_si512(x);
+}
 static inline simde__m512i emu_sub_epi64(simde__m512i a, simde__m512i b) {
   uint64_t x[8], y[8];
   simde_mm512_storeu_si512(x, a);
@@ -77,6 +107,42 @@ static inline simde__m512i emu_sub_epi64(simde__m512i a, simde__m512i b) {
   return simde_mm512_loadu_si512(x);
 }
 
+static inline simde__m512i emu_maskz_loadu_epi64(unsigned mask, const int64_t *from) {
+  int64_t v[8] = {0};
+  for (int i = 0; i < 8; i++)
+    if (mask >> i & 1) v[i] = from[i];
+  return simde_mm512_loadu_si512(v);
+}
+static inline void emu_mask_storeu_epi64(int64_t *to, unsigned mask, simde__m512i a) {
+  int64_t v[8];
+  simde_mm512_storeu_si512(v, a);
+  for (int i = 0; i < 8; i++)
+    if (mask >> i & 1) to[i] = v[i];
+}
+static inline simde__m512i emu_mask_add_epi64(simde__m512i from, unsigned mask, simde__m512i a,
+                                              simde__m512i b) {
+  uint64_t v[8], x[8], y[8];
+  simde_mm512_storeu_si512(v, from);
+  simde_mm512_storeu_si512(x, a);
+  simde_mm512_storeu_si512(y, b);
+  for (int i = 0; i < 8; i++)
+    if (mask >> i & 1) v[i] = x[i] + y[i];
+  return simde_mm512_loadu_si512(v);
+}
+static inline __m256 emu_extractf32x8_ps(simde__m512 a, int half) {
+  float v[16];
+  simde_mm512_storeu_ps(v, a);
+  return _mm256_loadu_ps(v + 8 * half);
+}
+
+#undef _mm512_maskz_loadu_epi64
+#define _mm512_maskz_loadu_epi64 emu_maskz_loadu_epi64
+#undef _mm512_mask_storeu_epi64
+#define _mm512_mask_storeu_epi64 emu_mask_storeu_epi64
+#undef _mm512_mask_add_epi64
+#define _mm512_mask_add_epi64 emu_mask_add_epi64
+#undef _mm512_extractf32x8_ps
+#define _mm512_extractf32x8_ps emu_extractf32x8_ps
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi8_epi32
@@ -85,15 +151,23 @@ static inline simde__m512i emu_sub_epi64(simde__m512i a, simde__m512i b) {
 #undef _mm512_mask_storeu_ps
 #undef _mm512_madd_epi16 /* the alias in 0.7.4 takes a mask by mistake */
 #undef _mm512_dpbusd_epi32
+#undef _mm512_add_epi64
 #undef _mm512_sub_epi64
-#define _mm512_sub_epi64      emu_sub_epi64
-#define _mm512_madd_epi16     simde_mm512_madd_epi16
-#define _mm512_dpbusd_epi32   emu_dpbusd_epi32
-#define _mm512_cvtph_ps       emu_cvtph_ps
-#define _mm512_cvtepu16_epi32 emu_cvtepu16_epi32
-#define _mm512_cvtepi8_epi32  emu_cvtepi8_epi32
-#define _mm512_cvtepi32_ps    emu_cvtepi32_ps
-#define _mm512_cvtps_pd       emu_cvtps_pd
-#define _mm512_mask_storeu_ps emu_mask_storeu_ps
+#undef _mm512_cvtepi64_pd
+#undef _mm512_cvtpd_ps
+#undef _mm512_cmpgt_epu64_mask
+#define _mm512_cvtepi64_pd      emu_cvtepi64_pd
+#define _mm512_cvtpd_ps         emu_cvtpd_ps
+#define _mm512_cmpgt_epu64_mask emu_cmpgt_epu64_mask
+#define _mm512_add_epi64        emu_add_epi64
+#define _mm512_sub_epi64        emu_sub_epi64
+#define _mm512_madd_epi16       simde_mm512_madd_epi16
+#define _mm512_dpbusd_epi32     emu_dpbusd_epi32
+#define _mm512_cvtph_ps         emu_cvtph_ps
+#define _mm512_cvtepu16_epi32   emu_cvtepu16_epi32
+#define _mm512_cvtepi8_epi32    emu_cvtepi8_epi32
+#define _mm512_cvtepi32_ps      emu_cvtepi32_ps
+#define _mm512_cvtps_pd         emu_cvtps_pd
+#define _mm512_mask_storeu_ps   emu_mask_storeu_ps
 
 #endif

@@ -421,31 +421,50 @@ static void test_failures(void) {
   }
 }
 
+/* Sums of 16 rows from one product; returns how many failed. */
+enum { PANEL = MT_PANEL_ROWS };
+static int one_panel(const mt_kernels *kn, const float sum[PANEL], int64_t acc[PANEL]) {
+  float x = 1;
+  int exp = 0;
+  mt_matrix m;
+  mt_act a = {0};
+  CU_ASSERT_EQUAL_FATAL(mt_matrix_init(&m, kn, MT_F32, PANEL, 1, 0, NULL, 0, NULL), 0);
+  m.data = mt_pages_alloc(m.data_bytes);
+  mt_matrix_pack(&m, 0, PANEL, sum, sizeof x, 0);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &m, &x, 1, 1, NULL), 0);
+  int failed = kn->gemm_units(&m, 0, 1, &a, 0, 1, &exp, acc, PANEL);
+  mt_pages_free(m.data, m.data_bytes);
+  mt_matrix_fini(&m);
+  return failed;
+}
+
 /* Ties of the rounding to the quantum go to even. */
 static void test_ties(void) {
-  enum { ROWS = 16 };
-  static const float SUM[ROWS] = {0.5f,  1.5f,  2.5f, -0.5f, -1.5f, -2.5f, 0.75f, -0.75f,
-                                  3.25f, 1e-3f, 7,    -7,    0,     4.5f,  5.5f,  -6.5f};
-  static const int64_t WANT[ROWS] = {0, 2, 2, 0, -2, -2, 1, -1, 3, 0, 7, -7, 0, 4, 6, -6};
+  static const float SUM[PANEL] = {0.5f,  1.5f,  2.5f, -0.5f, -1.5f, -2.5f, 0.75f, -0.75f,
+                                   3.25f, 1e-3f, 7,    -7,    0,     4.5f,  5.5f,  -6.5f};
+  static const int64_t WANT[PANEL] = {0, 2, 2, 0, -2, -2, 1, -1, 3, 0, 7, -7, 0, 4, 6, -6};
   for (size_t k = 0; k < 2; k++) {
-    const mt_kernels *kn = kernels(TABLES[k]);
-    float x = 1;
-    int exp = 0;
-    int64_t acc[ROWS] = {0};
-    mt_matrix m;
-    mt_act a = {0};
-    CU_ASSERT_EQUAL_FATAL(mt_matrix_init(&m, kn, MT_F32, ROWS, 1, 0, NULL, 0, NULL), 0);
-    m.data = mt_pages_alloc(m.data_bytes);
-    mt_matrix_pack(&m, 0, ROWS, SUM, sizeof x, 0);
-    CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &m, &x, 1, 1, NULL), 0);
-    CU_ASSERT_EQUAL(kn->gemm_units(&m, 0, 1, &a, 0, 1, &exp, acc, ROWS), 0);
+    int64_t acc[PANEL] = {0};
+    CU_ASSERT_EQUAL(one_panel(kernels(TABLES[k]), SUM, acc), 0);
     CU_ASSERT(!memcmp(acc, WANT, sizeof acc));
-    mt_pages_free(m.data, m.data_bytes);
-    mt_matrix_fini(&m);
   }
+}
+
+/* 2^51 is the first that does not fit, in whole panels too; the float below it fits. */
+static void test_limit(void) {
+  static const float LIMIT[] = {0x1p51f, -0x1p51f, 0x1.fffffep50f, -0x1.fffffep50f};
+  for (size_t k = 0; k < 2; k++)
+    for (size_t i = 0; i < 4; i++)
+      for (size_t row = 0; row < PANEL; row += 5) {
+        float sum[PANEL] = {0};
+        int64_t acc[PANEL] = {0}, fits = i >= 2;
+        sum[row] = LIMIT[i];
+        CU_ASSERT_EQUAL(one_panel(kernels(TABLES[k]), sum, acc), !fits);
+        CU_ASSERT_EQUAL(acc[row], fits ? (int64_t)LIMIT[i] : 0);
+      }
 }
 
 MT_TEST_MAIN("kernel gemm", {"recipe", test_recipe}, {"float64", test_float64},
              {"activations", test_activations}, {"int8, plain weights", test_int8_plain},
              {"OpenBLAS", test_openblas}, {"ranges", test_ranges}, {"shards", test_shards},
-             {"failures", test_failures}, {"ties", test_ties})
+             {"failures", test_failures}, {"ties", test_ties}, {"limit", test_limit})

@@ -9,10 +9,13 @@
 #define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
 #define mt_attend_avx512         emu_attend_avx512
+#define mt_sum_parts_avx512      emu_sum_parts_avx512
+#define mt_round_sums_avx512     emu_round_sums_avx512
 #include "../../src/kernel/avx512/gemm.c"
 /* Both sources name their lanes. */
 #define LANES ATTEND_LANES
 #include "../../src/kernel/avx512/attend.c"
+#include "../../src/kernel/avx512/sum.c"
 
 static mt_kernels emulated(void) {
   mt_kernels kn = *kernels("avx2");
@@ -20,6 +23,8 @@ static mt_kernels emulated(void) {
   kn.gemm = mt_gemm_avx512;
   kn.gemm_units = mt_gemm_units_avx512;
   kn.attend = mt_attend_avx512;
+  kn.sum_parts = mt_sum_parts_avx512;
+  kn.round_sums = mt_round_sums_avx512;
   return kn;
 }
 
@@ -35,13 +40,18 @@ static void test_attention(void) {
   mt_kernels kn = emulated();
   compare_attention(&kn, kernels("ref"), &r);
 }
+static void test_sums(void) {
+  rng r = {.seed = mt_test_seed()};
+  mt_kernels kn = emulated();
+  compare_sums(&kn, kernels("ref"), &r);
+}
 static void test_self_test(void) {
   mt_kernels kn = emulated();
   CU_ASSERT_EQUAL(mt_kernels_self_test(&kn), mt_kernels_self_test(kernels("ref")));
 }
 
 MT_TEST_MAIN("kernel avx512, emulated", {"gemm", test_gemm}, {"attention", test_attention},
-             {"self-test", test_self_test})
+             {"sums", test_sums}, {"self-test", test_self_test})
 #else
 static void test_elsewhere(void) {
   printf("skipped: not x86-64\n");

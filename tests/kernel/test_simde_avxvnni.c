@@ -4,9 +4,9 @@
 
 #if defined(__x86_64__)
 #include "simde512.h"
-#define mt_gemm_avxvnni          emu_gemm_avxvnni
-#define mt_gemm_units_avxvnni    emu_gemm_units_avxvnni
-#define _mm256_dpbusd_avx_epi32  _mm256_dpbusd_epi32
+#define mt_gemm_avxvnni         emu_gemm_avxvnni
+#define mt_gemm_units_avxvnni   emu_gemm_units_avxvnni
+#define _mm256_dpbusd_avx_epi32 _mm256_dpbusd_epi32
 #include "../../src/kernel/avx2/gemm_vnni.c"
 
 static mt_kernels emulated(void) {

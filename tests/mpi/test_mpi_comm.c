@@ -1,5 +1,7 @@
 /* The collectives on any number of ranks and groups: every byte arrives, sizes from nothing to
  * several pieces, agreement, windows, counters. */
+#include <sched.h>
+
 #include "mpi_test.h"
 
 enum { RANKS_MOST = 64, MIB = 1 << 20 };
@@ -138,9 +140,10 @@ static void check_window(mt_comm *c) {
   CHECK(mt_comm_window_new(&w, c, 5000 * (size_t)n, NULL) == MT_OK);
   if (!w) return;
   for (int i = 0; i < n; i++) CHECK(((char *)mt_comm_window_at(w, i))[5000 * me] == 0);
-  CHECK(mt_comm_group_barrier(c, NULL) == MT_OK);
+  int32_t least = 0;
+  CHECK(mt_comm_group_meet(c, 40 - me, &least, NULL) == MT_OK && least == 41 - n);
   for (int i = 0; i < n; i++) fill((char *)mt_comm_window_at(w, i) + 5000 * me, 5000, me, i, 9);
-  CHECK(mt_comm_group_barrier(c, NULL) == MT_OK);
+  CHECK(mt_comm_group_meet(c, me - 40, &least, NULL) == MT_OK && least == -40);
   for (int i = 0; i < n; i++)
     for (int k = 0; k < n; k++)
       CHECK(holds((char *)mt_comm_window_at(w, i) + 5000 * k, 5000, k, i, 9));
@@ -169,6 +172,44 @@ static void check_leaders(mt_comm *c) {
     free(recv);
   }
   CHECK(mt_comm_barrier(c, NULL) == MT_OK);
+}
+
+/* Any operation after any other, of any size, while ranks are late in turn: nobody overwrites what
+ * another has not read yet. */
+static void check_mixed(mt_comm *c) {
+  enum { ROUNDS = 1500, MOST = 150000 };
+  int n = mt_comm_size(c), me = mt_comm_rank(c);
+  size_t bytes[RANKS_MOST], offset[RANKS_MOST];
+  char *send = mt_malloc(MOST, 1), *recv = mt_malloc(MOST, RANKS_MOST);
+  for (uint64_t i = 0; send && recv && i < ROUNDS; i++) {
+    int op = (int)(mt_uniform(7, 0, i, 0) * 6), root = (int)(mt_uniform(7, 0, i, 1) * n);
+    size_t unit = (size_t)(mt_uniform(7, 0, i, 2) < 0.9 ? mt_uniform(7, 0, i, 3) * 400
+                                                        : mt_uniform(7, 0, i, 3) * (MOST - 1));
+    for (double y = mt_uniform(7, 1 + (uint32_t)me, i, 0) * 3; y > 1; y--) sched_yield();
+    for (int r = 0; r < n; r++) {
+      bytes[r] = mt_uniform(8, (uint32_t)r, i, 0) < 0.3 ? 0 : unit;
+      offset[r] = (size_t)r * MOST;
+    }
+    fill(send, unit, me, -1, i);
+    int32_t word = (int32_t)(me * 7 + (int)i) % 11, least = 0, want = 11;
+    for (int k = 0; k < mt_comm_group_size(c); k++) {
+      int32_t w = (int32_t)(mt_comm_group_member(c, k) * 7 + (int)i) % 11;
+      want = w < want ? w : want;
+    }
+    switch (op) {
+      case 0: CHECK(mt_comm_bcast(c, send, unit, root, NULL) == MT_OK); break;
+      case 1: CHECK(mt_comm_gatherv(c, send, recv, bytes, offset, root, NULL) == MT_OK); break;
+      case 2: CHECK(mt_comm_allgatherv(c, send, recv, bytes, offset, NULL) == MT_OK); break;
+      case 3: CHECK(mt_comm_barrier(c, NULL) == MT_OK); break;
+      case 4: CHECK(mt_comm_group_meet(c, word, &least, NULL) == MT_OK && least == want); break;
+      default: CHECK(mt_comm_agree(c, MT_OK, NULL) == MT_OK); break;
+    }
+    if (op == 0) CHECK(holds(send, unit, root, -1, i));
+    for (int r = 0; r < n && (op == 2 || (op == 1 && me == root)); r++)
+      CHECK(holds(recv + offset[r], bytes[r], r, -1, i));
+  }
+  free(send);
+  free(recv);
 }
 
 static void check_sent_is_received(mt_comm *c) {
@@ -211,6 +252,7 @@ int main(int argc, char **argv) {
     check_agree(c);
     check_window(c);
     check_leaders(c);
+    check_mixed(c);
     for (int i = 0; i < 200; i++) CHECK(mt_comm_barrier(c, NULL) == MT_OK);
   }
   check_sent_is_received(c);

@@ -1,7 +1,9 @@
-/* The exact all-reduce against a serial oracle: the same bits on any number of ranks, groups and
- * threads, and failures that every rank learns of. */
+/* The exact all-reduce against a serial oracle: the same bits by every algorithm, on any number of
+ * ranks, groups and threads, and failures that every rank learns of. */
 #include <float.h>
 #include <limits.h>
+#include <math.h>
+#include <sched.h>
 
 #include "mpi_test.h"
 #include "mutirao/reduce.h"
@@ -13,10 +15,7 @@ static uint64_t seed = 20261130;
 /* One oracle for all: long double holds every int64 exactly, the scaling is exact, the conversion
  * rounds once. */
 static float oracle(__int128 sum, int exp) {
-  long double v = (long double)(int64_t)sum;
-  for (int i = 0; i < exp; i++) v *= 2;
-  for (int i = 0; i > exp; i--) v /= 2;
-  return (float)v;
+  return (float)ldexpl((long double)(int64_t)sum, exp);
 }
 
 /* Element i of rank r: magnitudes from a few to `bits` bits. */
@@ -38,7 +37,7 @@ static void check_integers(mt_comm *c, mt_reduce *r, size_t rows, int bits, int 
   static float out[MAX_ROWS * WIDTH], want[MAX_ROWS * WIDTH];
   static int exp[MAX_ROWS];
   mt_err e = {0};
-  int64_t *acc = mt_reduce_acc(r);
+  int64_t *acc = mt_reduce_acc(r, rows);
   for (size_t i = 0; i < rows; i++) exp[i] = exp0 + (int)i % 9;
   for (size_t i = 0; i < rows * WIDTH; i++) {
     __int128 sum = 0;
@@ -54,7 +53,7 @@ static void check_integers(mt_comm *c, mt_reduce *r, size_t rows, int bits, int 
 static void check_ties(mt_comm *c, mt_reduce *r) {
   static float out[WIDTH];
   int exp = -20;
-  int64_t *acc = mt_reduce_acc(r);
+  int64_t *acc = mt_reduce_acc(r, 1);
   bool last = mt_comm_rank(c) == mt_comm_size(c) - 1;
   for (size_t i = 0; i < WIDTH; i++)
     acc[i] = last ? (i % 2 ? -1 : 1) * ((1ll << 57) + (1ll << 33)) : 0;
@@ -72,7 +71,7 @@ static void check_units(mt_comm *c, mt_reduce *r) {
   enum { UNITS = 24 };
   static float out[WIDTH], want[WIDTH];
   mt_range own = mt_shard_deal(UNITS, (uint32_t)mt_comm_size(c), (uint32_t)mt_comm_rank(c));
-  int64_t *acc = mt_reduce_acc(r);
+  int64_t *acc = mt_reduce_acc(r, 1);
   int exp = mt_reduce_quantum_exp(0.37f);
   for (size_t i = 0; i < WIDTH; i++) {
     int64_t sum = 0;
@@ -91,7 +90,7 @@ static void check_units(mt_comm *c, mt_reduce *r) {
 }
 
 static void clear(mt_reduce *r) {
-  memset(mt_reduce_acc(r), 0, WIDTH * sizeof(int64_t));
+  memset(mt_reduce_acc(r, 1), 0, WIDTH * sizeof(int64_t));
 }
 
 static void expect_failure(mt_comm *c, int rc, const mt_err *e, int rank) {
@@ -112,13 +111,13 @@ static void check_failures(mt_comm *c, mt_reduce *r) {
     expect_failure(c, mt_reduce_sum(r, 1, &exp, fails, "layer 7, MLP", out, &e), &e, bad);
     for (int sign = -1; sign <= 1; sign += 2) { /* too large to be summed safely */
       clear(r);
-      if (me >= bad) mt_reduce_acc(r)[(size_t)(bad * 83) % WIDTH] = sign * ((1ll << 62) + 1);
+      if (me >= bad) mt_reduce_acc(r, 1)[(size_t)(bad * 83) % WIDTH] = sign * ((1ll << 62) + 1);
       expect_failure(c, mt_reduce_sum(r, 1, &exp, 0, "layer 7, MLP", out, &e), &e, bad);
     }
   }
   clear(r);
   for (size_t i = 0; i < WIDTH; i++)
-    mt_reduce_acc(r)[i] = (1ll << 58) / 16; /* just not too large */
+    mt_reduce_acc(r, 1)[i] = (1ll << 58) / 16; /* just not too large */
   CHECK(mt_reduce_sum(r, 1, &exp, 0, "", out, NULL) == MT_OK);
   CHECK(out[0] == oracle((__int128)n << 54, exp));
 }
@@ -128,10 +127,10 @@ static void check_range(mt_comm *c, mt_reduce *r) {
   mt_err e = {0};
   clear(r);
   int exp = 127;
-  if (mt_comm_rank(c) == 0) mt_reduce_acc(r)[5] = 1;
+  if (mt_comm_rank(c) == 0) mt_reduce_acc(r, 1)[5] = 1;
   CHECK(mt_reduce_sum(r, 1, &exp, 0, "x", out, &e) == MT_OK && out[5] == 0x1p127f && out[6] == 0);
   clear(r);
-  if (mt_comm_rank(c) == 0) mt_reduce_acc(r)[WIDTH - 1] = -2; /* −2^128 is no f32 */
+  if (mt_comm_rank(c) == 0) mt_reduce_acc(r, 1)[WIDTH - 1] = -2; /* −2^128 is no f32 */
   CHECK(mt_reduce_sum(r, 1, &exp, 0, "x", out, &e) == MT_ENUMERIC);
   CHECK(strstr(e.msg, "too large for 32-bit") != NULL);
   clear(r);
@@ -157,11 +156,28 @@ static void check_sent_is_received(mt_comm *c) {
   CHECK(mt_comm_size(c) == 1 ? sent == 0 : sent > 0);
 }
 
-/* With a team or without, for one rank count and grouping. */
-static void check_all(mt_comm *c, mt_team *team) {
+/* Sums of all lengths in any order, while ranks are late in turn: nobody fills an accumulator that
+ * another still reads. */
+static void check_order(mt_comm *c, mt_reduce *r) {
+  static float out[MAX_ROWS * WIDTH];
+  static const int exp[MAX_ROWS]; /* all 0 */
+  int n = mt_comm_size(c), me = mt_comm_rank(c);
+  for (uint64_t i = 0; i < 200; i++) {
+    size_t rows = mt_uniform(seed, 3, i, 0) < 0.7 ? 1 + i % 3 : 1 + i * 7 % MAX_ROWS, wrong = 0;
+    for (double y = mt_uniform(seed, 4 + (uint32_t)me, i, 0) * 4; y > 1; y--) sched_yield();
+    int64_t *acc = mt_reduce_acc(r, rows);
+    for (size_t k = 0; k < rows * WIDTH; k++) acc[k] = (int64_t)(k + i * 99) + me;
+    CHECK(mt_reduce_sum(r, rows, exp, 0, "order", out, NULL) == MT_OK);
+    for (size_t k = 0; k < rows * WIDTH; k++)
+      wrong += out[k] != (float)((int64_t)(k + i * 99) * n + n * (n - 1) / 2);
+    CHECK(wrong == 0);
+  }
+}
+
+static void check_all(mt_comm *c, const mt_reduce_options *o) {
   mt_reduce *r = NULL;
   mt_err e = {0};
-  CHECK(mt_reduce_new(&r, c, team, MAX_ROWS, WIDTH, &e) == MT_OK);
+  CHECK(mt_reduce_new(&r, c, o, MAX_ROWS, WIDTH, &e) == MT_OK);
   if (!r) return;
   for (size_t rows = 0; rows <= 3; rows++) check_integers(c, r, rows, 40, -40);
   check_integers(c, r, MAX_ROWS, 58, -44);
@@ -172,38 +188,51 @@ static void check_all(mt_comm *c, mt_team *team) {
   check_units(c, r);
   check_failures(c, r);
   check_range(c, r);
+  check_order(c, r);
   check_integers(c, r, 2, 45, -50);
   mt_reduce_free(r);
 }
 
-static void check_odd_widths(mt_comm *c) {
+/* Every algorithm, with a team or without, for one rank count and grouping. */
+static void check_algorithms(mt_comm *c, const mt_kernels *kn, mt_team *team) {
+  int between = mt_comm_groups(c) > 1 ? MT_BETWEEN_SCATTER : MT_BETWEEN_AUTO;
+  for (int i = MT_INSIDE_AUTO; i <= MT_INSIDE_TWO_PHASE; i++)
+    for (int b = MT_BETWEEN_AUTO; b <= between; b++) {
+      mt_reduce_options o = {team, kn, (mt_reduce_inside)i, (mt_reduce_between)b};
+      check_all(c, &o);
+    }
+}
+
+static void check_odd_widths(mt_comm *c, const mt_reduce_options *o) {
   for (size_t width = 1; width <= 130; width += 43) {
     mt_reduce *r = NULL;
     float out[130];
     int exp = 0;
-    CHECK(mt_reduce_new(&r, c, NULL, 1, width, NULL) == MT_OK);
+    CHECK(mt_reduce_new(&r, c, o, 1, width, NULL) == MT_OK);
     if (!r) continue;
-    for (size_t i = 0; i < width; i++) mt_reduce_acc(r)[i] = (int64_t)i + mt_comm_rank(c);
+    for (size_t i = 0; i < width; i++) mt_reduce_acc(r, 1)[i] = (int64_t)i + mt_comm_rank(c);
     CHECK(mt_reduce_sum(r, 1, &exp, 0, "", out, NULL) == MT_OK);
     int n = mt_comm_size(c);
     for (size_t i = 0; i < width; i++) CHECK(out[i] == (float)((int)i * n + n * (n - 1) / 2));
     mt_reduce_free(r);
   }
   mt_reduce *none = NULL;
-  CHECK(mt_reduce_new(&none, c, NULL, SIZE_MAX / 4, 8, NULL) != MT_OK);
-  CHECK(mt_reduce_new(&none, c, NULL, 1, 0, NULL) == MT_ERANGE);
+  CHECK(mt_reduce_new(&none, c, o, SIZE_MAX / 4, 8, NULL) != MT_OK);
+  CHECK(mt_reduce_new(&none, c, o, 1, 0, NULL) == MT_ERANGE);
   CHECK(none == NULL);
 }
 
 int main(int argc, char **argv) {
   mt_comm *c = test_open(argc, argv);
   if (mt_comm_rank(c) == 0) printf("seed %llu\n", (unsigned long long)seed);
-  check_all(c, NULL);
+  const mt_kernels *kn = NULL;
+  CHECK(mt_kernels_get(NULL, &kn, NULL) == MT_OK);
   mt_team *team = NULL;
   CHECK(mt_team_new(&team, NULL, 2, NULL, true, NULL) == MT_OK);
-  check_all(c, team);
+  check_algorithms(c, kn, NULL);
+  check_algorithms(c, kn, team);
   mt_team_free(team);
-  check_odd_widths(c);
+  check_odd_widths(c, &(mt_reduce_options){.kernels = kn});
   check_sent_is_received(c);
   return test_close(c);
 }

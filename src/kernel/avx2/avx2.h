@@ -18,6 +18,8 @@
 #endif
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+void mt_quantize_blocks_avx2(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end);
 void mt_gemm_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                   size_t row_begin, size_t row_end, float *out, size_t ld_out);
 int mt_gemm_units_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
@@ -50,14 +52,16 @@ void mt_values_avx2(mt_kv_type type, size_t head_dim, const void *const *v_block
                     size_t hi, const float *p, size_t d_begin, float *acc);
 void mt_attend_merge_avx2(size_t head_dim, mt_attn_part *total, const mt_attn_part *part);
 void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *out);
+bool mt_sum_parts_avx2(const int64_t *const *part, size_t n_parts, size_t at, size_t n,
+                       unsigned limit_bits, int64_t *out);
+bool mt_round_sums_avx2(const int64_t *sum, size_t n, int exp, float *out);
 
 /* Decode reads one ascending stream. The prefetch of the hardware keeps up with it for some shapes
  * of records only; for the others the line so far ahead is asked for, into the second cache
  * (docs/performance.md has the figures). */
 enum { MT_PREFETCH_BYTES = 16384 };
 MT_INLINE bool wants_prefetch(mt_dtype type) {
-  return type != MT_F32 && type != MT_Q8_0 && type != MT_Q4_0 && type != MT_Q4_1 &&
-         type != MT_IQ4_NL;
+  return type != MT_F32 && type != MT_Q8_0;
 }
 MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
   MT_UNROLL for (size_t i = 0; i < bytes; i += 64)

@@ -598,25 +598,25 @@ DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, chains_quantized)
 DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, chains_quantized)
 DEFINE_CHAINS(mxfp4, MT_MXFP4, chains_quantized)
 
-static chains_fn *const CHAINS[MT_DTYPE_COUNT] = {
-    [MT_F32] = NAME(chains_f32),       [MT_F16] = NAME(chains_f16),
-    [MT_BF16] = NAME(chains_bf16),     [MT_Q8_0] = NAME(chains_q8_0),
-    [MT_Q4_0] = NAME(chains_q4_0),     [MT_Q4_1] = NAME(chains_q4_1),
-    [MT_Q5_0] = NAME(chains_q5_0),     [MT_Q5_1] = NAME(chains_q5_1),
-    [MT_Q2_K] = NAME(chains_q2_k),     [MT_Q3_K] = NAME(chains_q3_k),
-    [MT_Q4_K] = NAME(chains_q4_k),     [MT_Q5_K] = NAME(chains_q5_k),
-    [MT_Q6_K] = NAME(chains_q6_k),     [MT_IQ4_NL] = NAME(chains_iq4_nl),
-    [MT_IQ4_XS] = NAME(chains_iq4_xs), [MT_MXFP4] = NAME(chains_mxfp4),
+static const walk_fns FNS[MT_DTYPE_COUNT] = {
+    [MT_F32] = {NAME(chains_f32), NULL},       [MT_F16] = {NAME(chains_f16), NULL},
+    [MT_BF16] = {NAME(chains_bf16), NULL},     [MT_Q8_0] = {NAME(chains_q8_0), NULL},
+    [MT_Q4_0] = {NAME(chains_q4_0), NULL},     [MT_Q4_1] = {NAME(chains_q4_1), NULL},
+    [MT_Q5_0] = {NAME(chains_q5_0), NULL},     [MT_Q5_1] = {NAME(chains_q5_1), NULL},
+    [MT_Q2_K] = {NAME(chains_q2_k), NULL},     [MT_Q3_K] = {NAME(chains_q3_k), NULL},
+    [MT_Q4_K] = {NAME(chains_q4_k), NULL},     [MT_Q5_K] = {NAME(chains_q5_k), NULL},
+    [MT_Q6_K] = {NAME(chains_q6_k), NULL},     [MT_IQ4_NL] = {NAME(chains_iq4_nl), NULL},
+    [MT_IQ4_XS] = {NAME(chains_iq4_xs), NULL}, [MT_MXFP4] = {NAME(chains_mxfp4), NULL},
 };
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                    size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], NULL, NULL, out,
+  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
               ld_out);
 }
 
 int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], exp, acc,
+  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
                      NULL, ld);
 }

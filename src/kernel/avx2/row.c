@@ -67,27 +67,32 @@ MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, bool int8
   a->sum[row * a->n_blocks + b] = sum_i32x8(sum);
 }
 
-MT_INLINE void quantize_rows(mt_act *a, const mt_matrix *m, size_t slots, bool int8,
-                             size_t row_begin, size_t row_end) {
-  for (size_t row = row_begin; row < row_end; row++)
-    for (size_t b = 0; b < a->n_blocks; b++) {
-      const float *x = a->x + row * a->ld_x + m->block[b].begin;
-      float padded[32] = {0};
-      if (m->block[b].len < slots) {
-        memcpy(padded, x, m->block[b].len * sizeof *x);
-        x = padded;
-      }
-      quantize_block(a, x, slots, int8, row, b);
+MT_INLINE void quantize_range(mt_act *a, const mt_matrix *m, size_t slots, bool int8, size_t row,
+                              size_t block_begin, size_t block_end) {
+  for (size_t b = block_begin; b < block_end; b++) {
+    const float *x = a->x + row * a->ld_x + m->block[b].begin;
+    float padded[32] = {0};
+    if (m->block[b].len < slots) {
+      memcpy(padded, x, m->block[b].len * sizeof *x);
+      x = padded;
     }
+    quantize_block(a, x, slots, int8, row, b);
+  }
+}
+
+void mt_quantize_blocks_avx2(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end) {
+  if (a->block_slots == 32 && a->int8)
+    quantize_range(a, m, 32, true, row, block_begin, block_end);
+  else if (a->block_slots == 32)
+    quantize_range(a, m, 32, false, row, block_begin, block_end);
+  else
+    quantize_range(a, m, 16, a->int8, row, block_begin, block_end);
 }
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end) {
-  if (a->block_slots == 32 && a->int8)
-    quantize_rows(a, m, 32, true, row_begin, row_end);
-  else if (a->block_slots == 32)
-    quantize_rows(a, m, 32, false, row_begin, row_end);
-  else
-    quantize_rows(a, m, 16, a->int8, row_begin, row_end);
+  for (size_t row = row_begin; row < row_end; row++)
+    mt_quantize_blocks_avx2(a, m, row, 0, a->n_blocks);
 }
 
 /* ---- exp and gates ----------------------------------------------------------------------- */

@@ -70,20 +70,17 @@ MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* One row, one panel: an ascending stream, which is what memory gives fastest. */
-MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t t) {
-  const float *x = j->a->x + (j->row + t) * j->a->ld_x;
-  const uint8_t *d = j->data[0];
-  __m512 sum = _mm512_load_ps(j->sum[t]);
-  for (size_t c = c0; c < c1; c++) {
-    __m512 a = _mm512_setzero_ps();
-    for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
-      if (wants_prefetch(type)) prefetch_ahead(d + k * LANES * 2, LANES * 2);
-      a = _mm512_fmadd_ps(load_plain(type, d, k * LANES), _mm512_set1_ps(x[k]), a);
-    }
-    sum = _mm512_add_ps(sum, a);
+/* A chain of n rows of one panel: an ascending stream, which is what memory gives fastest. */
+MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n, __m512 acc[]) {
+  const size_t ld = j->a->ld_x;
+  const float *x = j->a->x + j->row * ld;
+  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
+    const uint8_t *d = j->data[0] + k * LANES * (type == MT_F32 ? 4 : 2);
+    if (wants_prefetch(type)) prefetch_ahead(d, LANES * 2);
+    __m512 w = load_plain(type, d, 0);
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
+        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
   }
-  _mm512_store_ps(j->sum[t], sum);
 }
 
 /* n rows from row t0 of the walk on; n is a constant after inlining. */
@@ -108,6 +105,9 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
 
 /* ---- quantized types --------------------------------------------------------------------- */
 
+MT_INLINE bool is_plain(mt_dtype type) {
+  return type == MT_F32 || type == MT_F16 || type == MT_BF16;
+}
 MT_INLINE bool has_min(mt_dtype type) {
   return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
          type == MT_Q5_K;
@@ -386,24 +386,102 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b
   }
 }
 
-MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool int8, size_t n) {
+/* Where the records of a panel lie, found once. */
+typedef struct records {
+  const uint8_t *first, *supers;
+  size_t bytes, planes, super_bytes; /* of a record; of its codes; of an entry of supers */
+} records;
+
+MT_INLINE records records_of(mt_dtype type, const walk *j) {
+  if (is_plain(type)) return (records){0};
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t record = qi->record_bytes, planes = record - qi->scale_bytes;
-  const size_t super_bytes = qi->super_bytes;
-  const mt_act a = *j->a; /* its fields stay in registers */
-  const uint8_t *records = j->data[0] + mt_panel_supers_bytes(j->m, qi);
-  for (size_t c = c0; c < c1; c++) {
-    __m512 acc[DIRECT_ROWS];
-    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] = _mm512_setzero_ps();
-    for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
-      const uint8_t *rec = records + b * record;
-      size_t super = by_super(type) ? j->m->block[b].super * super_bytes : 0;
-      if (wants_prefetch(type)) prefetch_ahead(rec, record);
-      direct_block(type, &a, j->row, b, rec, j->data[0] + super, planes, int8, n, acc);
-    }
-    MT_UNROLL for (size_t t = 0; t < n; t++)
-        _mm512_store_ps(j->sum[t], _mm512_add_ps(_mm512_load_ps(j->sum[t]), acc[t]));
+  return (records){.first = j->data[0] + mt_panel_supers_bytes(j->m, qi),
+                   .supers = j->data[0],
+                   .bytes = qi->record_bytes,
+                   .planes = (size_t)qi->record_bytes - qi->scale_bytes,
+                   .super_bytes = qi->super_bytes};
+}
+
+/* A chain of n rows of one panel. */
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, const records *r,
+                                size_t c, bool int8, size_t n, __m512 acc[]) {
+  const size_t end = j->m->chain[c + 1];
+  for (size_t b = j->m->chain[c]; b < end; b++) {
+    const uint8_t *rec = r->first + b * r->bytes;
+    size_t super = by_super(type) ? j->m->block[b].super * r->super_bytes : 0;
+    if (wants_prefetch(type)) prefetch_ahead(rec, r->bytes);
+    direct_block(type, a, j->row, b, rec, r->supers + super, r->planes, int8, n, acc);
   }
+}
+
+/* Eight sums rounded and added where they are in range; returns which of `lanes` are not. */
+MT_INLINE __mmask8 add_rounded(__m256 p, __m512d factor, __mmask8 lanes, __m512i *acc) {
+  const __m512d magic = _mm512_set1_pd(MT_RINT_MAGIC), limit = _mm512_set1_pd(MT_UNIT_LIMIT);
+  __m512d y = _mm512_mul_pd(_mm512_cvtps_pd(p), factor);
+  __mmask8 fits = _mm512_cmp_pd_mask(_mm512_abs_pd(y), limit, _CMP_LT_OQ) & lanes;
+  __m512i v = _mm512_sub_epi64(_mm512_castpd_si512(_mm512_add_pd(y, magic)),
+                               _mm512_set1_epi64(MT_RINT_MAGIC_BITS));
+  *acc = _mm512_mask_add_epi64(*acc, fits, *acc, v);
+  return lanes & (__mmask8)~fits;
+}
+
+/* All units of one panel, n rows; the sums stay in registers. */
+MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
+                     size_t ld, bool int8, size_t n) {
+  const mt_act a = *j->a; /* its fields stay in registers */
+  const records r = records_of(type, j);
+  const mt_matrix *m = j->m;
+  const unsigned rows = (1u << mt_panel_rows(m, j->panel)) - 1u;
+  const __mmask8 half[2] = {(__mmask8)rows, (__mmask8)(rows >> 8)};
+  const size_t at = j->row * ld + j->panel * LANES;
+  __m512 total[DIRECT_ROWS];
+  __m512i acc[DIRECT_ROWS][2];
+  int failed = 0;
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    total[t] = _mm512_setzero_ps();
+    for (size_t h = 0; to && h < 2; h++)
+      acc[t][h] = _mm512_maskz_loadu_epi64(half[h], to + at + t * ld + 8 * h);
+  }
+  for (size_t u = 0; u < m->n_units; u++) {
+    __m512 sum[DIRECT_ROWS];
+    MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();
+    for (size_t c = m->unit_chain[u]; c < m->unit_chain[u + 1]; c++) {
+      __m512 chain[DIRECT_ROWS];
+      MT_UNROLL for (size_t t = 0; t < n; t++) chain[t] = _mm512_setzero_ps();
+      if (is_plain(type))
+        direct_plain(type, j, c, n, chain);
+      else
+        direct_quantized(type, j, &a, &r, c, int8, n, chain);
+      MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], chain[t]);
+    }
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      if (!to) {
+        total[t] = _mm512_add_ps(total[t], sum[t]);
+        continue;
+      }
+      const __m512d factor = _mm512_set1_pd(mt_unit_factor(exp[j->row + t]));
+      __mmask8 b0 = add_rounded(_mm512_castps512_ps256(sum[t]), factor, half[0], &acc[t][0]);
+      __mmask8 b1 = add_rounded(_mm512_extractf32x8_ps(sum[t], 1), factor, half[1], &acc[t][1]);
+      failed += __builtin_popcount(b0) + __builtin_popcount(b1);
+    }
+  }
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    if (!to) _mm512_mask_storeu_ps(out + at + t * ld, (__mmask16)rows, total[t]);
+    for (size_t h = 0; to && h < 2; h++)
+      _mm512_mask_storeu_epi64(to + at + t * ld + 8 * h, half[h], acc[t][h]);
+  }
+  return failed;
+}
+
+/* One or two rows. */
+MT_INLINE int direct_rows(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
+                          size_t ld) {
+  const bool int8 = j->a->int8 && !is_plain(type);
+  if (j->n == 1)
+    return int8 ? direct(type, j, exp, to, out, ld, true, 1)
+                : direct(type, j, exp, to, out, ld, false, 1);
+  return int8 ? direct(type, j, exp, to, out, ld, true, 2)
+              : direct(type, j, exp, to, out, ld, false, 2);
 }
 
 /* ---- many rows: weights unpacked --------------------------------------------------------- */
@@ -559,22 +637,7 @@ DEFINE_UNPACKED(tiles_16_min, 16, true)
 DEFINE_UNPACKED(tiles_32, 32, false)
 DEFINE_UNPACKED(tiles_32_min, 32, true)
 
-MT_INLINE void direct_rows(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
-  if (j->a->int8)
-    direct(type, j, c0, c1, true, n);
-  else
-    direct(type, j, c0, c1, false, n);
-}
-
 MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
-  if (j->n == 1 && j->n_panels == 1) {
-    direct_rows(type, j, c0, c1, 1);
-    return;
-  }
-  if (j->n == 2 && j->n_panels == 1) {
-    direct_rows(type, j, c0, c1, 2);
-    return;
-  }
   unpacked u;
   unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
                              : has_min(type) ? tiles_32_min
@@ -593,10 +656,6 @@ MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t 
   case n: tile_plain(type, j, k0, k1, t, n); break;
 
 MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
-  if (j->n_panels == 1 && j->n <= DIRECT_ROWS) {
-    for (size_t t = 0; t < j->n; t++) direct_plain(type, j, c0, c1, t);
-    return;
-  }
   for (size_t c = c0; c < c1; c++) {
     size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
     for (size_t t = 0, n; t < j->n; t += n) {
@@ -614,47 +673,51 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
   }
 }
 
-#define DEFINE_CHAINS(name, type, chains_of)                             \
-  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) { \
-    chains_of(type, j, c0, c1);                                          \
+#define DEFINE_TYPE(name, type, chains_of)                                                \
+  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) {                  \
+    chains_of(type, j, c0, c1);                                                           \
+  }                                                                                       \
+  static int NAME(direct_##name)(const walk *j, const int *exp, int64_t *acc, float *out, \
+                                 size_t ld) {                                             \
+    return direct_rows(type, j, exp, acc, out, ld);                                       \
   }
 
-DEFINE_CHAINS(f32, MT_F32, chains_plain)
-DEFINE_CHAINS(f16, MT_F16, chains_plain)
-DEFINE_CHAINS(bf16, MT_BF16, chains_plain)
-DEFINE_CHAINS(q8_0, MT_Q8_0, chains_quantized)
-DEFINE_CHAINS(q4_0, MT_Q4_0, chains_quantized)
-DEFINE_CHAINS(q4_1, MT_Q4_1, chains_quantized)
-DEFINE_CHAINS(q5_0, MT_Q5_0, chains_quantized)
-DEFINE_CHAINS(q5_1, MT_Q5_1, chains_quantized)
-DEFINE_CHAINS(q2_k, MT_Q2_K, chains_quantized)
-DEFINE_CHAINS(q3_k, MT_Q3_K, chains_quantized)
-DEFINE_CHAINS(q4_k, MT_Q4_K, chains_quantized)
-DEFINE_CHAINS(q5_k, MT_Q5_K, chains_quantized)
-DEFINE_CHAINS(q6_k, MT_Q6_K, chains_quantized)
-DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, chains_quantized)
-DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, chains_quantized)
-DEFINE_CHAINS(mxfp4, MT_MXFP4, chains_quantized)
+DEFINE_TYPE(f32, MT_F32, chains_plain)
+DEFINE_TYPE(f16, MT_F16, chains_plain)
+DEFINE_TYPE(bf16, MT_BF16, chains_plain)
+DEFINE_TYPE(q8_0, MT_Q8_0, chains_quantized)
+DEFINE_TYPE(q4_0, MT_Q4_0, chains_quantized)
+DEFINE_TYPE(q4_1, MT_Q4_1, chains_quantized)
+DEFINE_TYPE(q5_0, MT_Q5_0, chains_quantized)
+DEFINE_TYPE(q5_1, MT_Q5_1, chains_quantized)
+DEFINE_TYPE(q2_k, MT_Q2_K, chains_quantized)
+DEFINE_TYPE(q3_k, MT_Q3_K, chains_quantized)
+DEFINE_TYPE(q4_k, MT_Q4_K, chains_quantized)
+DEFINE_TYPE(q5_k, MT_Q5_K, chains_quantized)
+DEFINE_TYPE(q6_k, MT_Q6_K, chains_quantized)
+DEFINE_TYPE(iq4_nl, MT_IQ4_NL, chains_quantized)
+DEFINE_TYPE(iq4_xs, MT_IQ4_XS, chains_quantized)
+DEFINE_TYPE(mxfp4, MT_MXFP4, chains_quantized)
 
-static chains_fn *const CHAINS[MT_DTYPE_COUNT] = {
-    [MT_F32] = NAME(chains_f32),       [MT_F16] = NAME(chains_f16),
-    [MT_BF16] = NAME(chains_bf16),     [MT_Q8_0] = NAME(chains_q8_0),
-    [MT_Q4_0] = NAME(chains_q4_0),     [MT_Q4_1] = NAME(chains_q4_1),
-    [MT_Q5_0] = NAME(chains_q5_0),     [MT_Q5_1] = NAME(chains_q5_1),
-    [MT_Q2_K] = NAME(chains_q2_k),     [MT_Q3_K] = NAME(chains_q3_k),
-    [MT_Q4_K] = NAME(chains_q4_k),     [MT_Q5_K] = NAME(chains_q5_k),
-    [MT_Q6_K] = NAME(chains_q6_k),     [MT_IQ4_NL] = NAME(chains_iq4_nl),
-    [MT_IQ4_XS] = NAME(chains_iq4_xs), [MT_MXFP4] = NAME(chains_mxfp4),
+#define TYPE(name) \
+  { NAME(chains_##name), NAME(direct_##name) }
+static const walk_fns FNS[MT_DTYPE_COUNT] = {
+    [MT_F32] = TYPE(f32),     [MT_F16] = TYPE(f16),       [MT_BF16] = TYPE(bf16),
+    [MT_Q8_0] = TYPE(q8_0),   [MT_Q4_0] = TYPE(q4_0),     [MT_Q4_1] = TYPE(q4_1),
+    [MT_Q5_0] = TYPE(q5_0),   [MT_Q5_1] = TYPE(q5_1),     [MT_Q2_K] = TYPE(q2_k),
+    [MT_Q3_K] = TYPE(q3_k),   [MT_Q4_K] = TYPE(q4_k),     [MT_Q5_K] = TYPE(q5_k),
+    [MT_Q6_K] = TYPE(q6_k),   [MT_IQ4_NL] = TYPE(iq4_nl), [MT_IQ4_XS] = TYPE(iq4_xs),
+    [MT_MXFP4] = TYPE(mxfp4),
 };
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                    size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], NULL, NULL, out,
+  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
               ld_out);
 }
 
 int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAINS[m->type], exp, acc,
+  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
                      NULL, ld);
 }

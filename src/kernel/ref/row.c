@@ -26,10 +26,15 @@ static void quantize_block(mt_act *a, const float *x, size_t len, size_t row, si
   a->sum[row * a->n_blocks + b] = sum;
 }
 
+void mt_quantize_blocks_ref(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                            size_t block_end) {
+  for (size_t b = block_begin; b < block_end; b++)
+    quantize_block(a, a->x + row * a->ld_x + m->block[b].begin, m->block[b].len, row, b);
+}
+
 void mt_quantize_ref(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end) {
   for (size_t row = row_begin; row < row_end; row++)
-    for (size_t b = 0; b < a->n_blocks; b++)
-      quantize_block(a, a->x + row * a->ld_x + m->block[b].begin, m->block[b].len, row, b);
+    mt_quantize_blocks_ref(a, m, row, 0, a->n_blocks);
 }
 
 /* ---- exp and gates ----------------------------------------------------------------------- */
@@ -106,6 +111,7 @@ const mt_kernels mt_kernels_ref = {
     .isa = "ref",
     .exact = true,
     .quantize = mt_quantize_ref,
+    .quantize_blocks = mt_quantize_blocks_ref,
     .gemm = mt_gemm_ref,
     .gemm_units = mt_gemm_units_ref,
     .sum_squares = sum_squares,
@@ -121,4 +127,6 @@ const mt_kernels mt_kernels_ref = {
     .attend_many = mt_attend_many_ref,
     .attend_merge = mt_attend_merge_ref,
     .attend_finish = mt_attend_finish_ref,
+    .sum_parts = mt_sum_parts_ref,
+    .round_sums = mt_round_sums_ref,
 };
