@@ -9,9 +9,11 @@
 
 /* ---- what the threads report ------------------------------------------------------------- */
 
-void mt_loader_fail(mt_loader *l, int code, const mt_err *e) {
+void mt_loader_fail(mt_loader *l, int layer, int code, const mt_err *e) {
   int none = 0;
-  if (atomic_compare_exchange_strong(&l->failed, &none, code)) l->err = *e;
+  if (!atomic_compare_exchange_strong(&l->failed, &none, code)) return;
+  l->err = *e;
+  if (layer >= 0) mt_err_prefix(&l->err, code, "layer %d", layer);
 }
 
 void mt_loader_advance(mt_loader *l, int thread, uint64_t bytes) {
@@ -218,17 +220,14 @@ static int take_memory(mt_loader *l, mt_err *e) {
   return mt_comm_window_new(&l->window, c, 2 * l->window_bytes, e);
 }
 
-/* A rank whose own rows fail goes on to the next exchange, which tells all ranks. Collective. */
+/* Columns first, all of them in one run of the team: no thread waits for another before the end of
+ * its shares. A rank that fails there goes on to the first exchange, which tells all ranks.
+ * Collective. */
 static int load_matrices(mt_loader *l, mt_err *e) {
   int rc = take_memory(l, e);
-  for (size_t g = 0; !rc && g < l->n_groups; g++) {
-    mt_err own;
-    if (l->group[g].exchanged)
-      rc = mt_load_rows(l, &l->group[g], e);
-    else if (mt_load_columns(l, &l->group[g], &own) && mt_comm_size(l->m->comm) == 1)
-      rc = mt_loader_outcome(l, e);
-    if (rc && l->group[g].layer >= 0) mt_err_prefix(e, rc, "layer %d", l->group[g].layer);
-  }
+  if (!rc && mt_load_columns(l, e) && mt_comm_size(l->m->comm) == 1) return mt_loader_outcome(l, e);
+  for (size_t g = 0; !rc && g < l->n_groups; g++)
+    if (l->group[g].exchanged) rc = mt_load_rows(l, &l->group[g], e);
   return rc ? rc : mt_comm_agree(l->m->comm, mt_loader_outcome(l, e), e);
 }
 
