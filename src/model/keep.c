@@ -99,7 +99,7 @@ static void keep_thread(void *arg, int thread, int n_threads) {
       mt_err e = {0};
       int rc = j->write ? mt_slice_write(j->file, c, at, &e) : mt_slice_read(j->file, c, at, &e);
       if (rc) mt_loader_fail(j->l, -1, rc, &e);
-      if (!j->write) mt_loader_advance(j->l, thread, MT_SLICE_CHUNK);
+      if (!j->write) mt_loader_advance(j->l, MT_SLICE_CHUNK);
     }
   }
 }

@@ -16,11 +16,13 @@ void mt_loader_fail(mt_loader *l, int layer, int code, const mt_err *e) {
   if (layer >= 0) mt_err_prefix(&l->err, code, "layer %d", layer);
 }
 
-void mt_loader_advance(mt_loader *l, int thread, uint64_t bytes) {
-  uint64_t done = atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed) + bytes;
+void mt_loader_advance(mt_loader *l, uint64_t bytes) {
   const mt_model_options *o = &l->m->opt;
-  if (thread == 0 && o->progress)
-    o->progress(o->progress_arg, done < l->total_bytes ? done : l->total_bytes, l->total_bytes);
+  atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed);
+  if (!o->progress || atomic_flag_test_and_set_explicit(&l->telling, memory_order_acquire)) return;
+  uint64_t done = atomic_load_explicit(&l->done_bytes, memory_order_relaxed);
+  o->progress(o->progress_arg, done < l->total_bytes ? done : l->total_bytes, l->total_bytes);
+  atomic_flag_clear_explicit(&l->telling, memory_order_release);
 }
 
 int mt_loader_outcome(mt_loader *l, mt_err *e) {
@@ -252,6 +254,7 @@ int mt_load_weights(mt_model *m, mt_err *e) {
   int rc = l ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to read weights");
   if (l) {
     l->m = m;
+    atomic_flag_clear(&l->telling);
     rc = list_groups(l, e);
     measure(l);
   }

@@ -53,7 +53,7 @@ static void load_panels(mt_loader *l, const mt_load_part *p, int layer, size_t b
       return;
     }
     pack_panels(p, i, stop, stage, row_bytes);
-    mt_loader_advance(l, thread, bytes);
+    mt_loader_advance(l, bytes);
   }
 }
 

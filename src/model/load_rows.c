@@ -87,7 +87,7 @@ static void read_thread(void *arg, int thread, int n_threads) {
                            (end - begin) * j->row_bytes, j->own + begin * j->row_bytes, &e);
   if (rc) mt_loader_fail(j->l, j->layer, rc, &e);
   if (j->send) gather_slices(j, begin, end);
-  mt_loader_advance(j->l, thread, (end - begin) * j->row_bytes);
+  mt_loader_advance(j->l, (end - begin) * j->row_bytes);
 }
 
 /* The round's panels, shared out among the threads. */
