@@ -88,8 +88,8 @@ typedef struct mt_slice_key {
 } mt_slice_key;
 
 typedef struct mt_slice mt_slice;
-/* Size, time of modification and header of the files of w. MT_EIO. */
-int mt_slice_set_source(mt_slice_key *key, const mt_weights *w, mt_err *e);
+/* Size, time of modification, header and sixteen pages of each file of w. MT_EIO. */
+int mt_slice_set_source(mt_slice_key *key, mt_weights *w, mt_err *e);
 /* Opens the slice at path for reading, which must be of `bytes` bytes. *out is NULL (and the code
  * MT_OK) where there is no such file. MT_EFORMAT where it is damaged or made from or for something
  * else, MT_EIO, MT_ENOMEM; the message says why. */

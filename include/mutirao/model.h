@@ -107,7 +107,7 @@ typedef struct mt_model_options {
                                 ranks */
   const char *pack_cache; /* directory where this rank's packed weights are kept; NULL: nowhere */
   /* Told, while weights are loaded, how many bytes of this rank's part of the file are packed; from
-   * the thread that loads. NULL: nobody. */
+   * any thread of the team, one at a time. NULL: nobody. */
   void (*progress)(void *arg, uint64_t done_bytes, uint64_t total_bytes);
   void *progress_arg;
   mt_reduce_inside reduce_inside; /* of sums over ranks; the bits are the same for each */

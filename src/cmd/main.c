@@ -1,4 +1,5 @@
 /* mutirao-rank: one rank of a job, or alone. `mutirao` starts it. */
+#include <signal.h>
 #include <stdio.h>
 
 #include "cmd.h"
@@ -37,6 +38,7 @@ int main(int argc, char **argv) {
   mt_opt *o = NULL;
   /* A line is one write, or mpirun puts what goes to standard output into the middle of it. */
   setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
+  signal(SIGXFSZ, SIG_IGN); /* beyond ulimit -f, writing fails */
   /* Before anything that is compiled for a newer CPU. */
   int rc = mt_cpu_baseline_ok(&e) ? MT_OK : MT_EUNSUPPORTED;
   if (!rc) rc = mt_opt_parse(&o, MT_OPT_RANK, argc, argv, &e);

@@ -173,7 +173,8 @@ void mt_team_deal(mt_team *t, int slot, size_t n, size_t chunk) {
     pile *p = &t->pile[slot * t->n + i];
     size_t begin;
     mt_team_share(n, i, t->n, &begin, &p->end);
-    p->chunk = chunk ? chunk : 1;
+    p->chunk = chunk < p->end - begin ? chunk : p->end - begin; /* next cannot wrap around */
+    if (!p->chunk) p->chunk = 1;
     atomic_store_explicit(&p->next, begin, memory_order_relaxed);
   }
 }

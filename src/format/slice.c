@@ -121,7 +121,7 @@ static int compare_key(const mt_slice *s, const mt_slice_key *key, uint64_t byte
   const mt_slice_key *k = &s->header.key;
   const char *why = k->source_bytes != key->source_bytes       ? "the model has another size"
                     : k->source_time_ns != key->source_time_ns ? "the model was modified since"
-                    : k->source_hash != key->source_hash       ? "the model has another header"
+                    : k->source_hash != key->source_hash       ? "the model has other contents"
                     : k->rank != key->rank || k->n_ranks != key->n_ranks ? "it is another rank's"
                     : k->layout != key->layout || s->header.bytes != bytes
                         ? "weights lay otherwise in memory"
@@ -240,7 +240,23 @@ int mt_slice_finish(mt_slice *s, mt_err *e) {
 
 /* ---- what a slice is made from ------------------------------------------------------------ */
 
-int mt_slice_set_source(mt_slice_key *key, const mt_weights *w, mt_err *e) {
+/* Pages spread over a file go into *hash: copies may lose the time of modification, or all have the
+ * same (images of containers), and two trainings of one model have the same header. */
+static int hash_pages(mt_weights *w, int file, uint64_t *hash, mt_err *e) {
+  enum { PAGES = 16 };
+  char page[PAGE];
+  uint64_t bytes = w->file[file].bytes, n = bytes < PAGE ? bytes : PAGE;
+  int rc = MT_OK;
+  for (uint64_t i = 0; !rc && i < PAGES; i++) {
+    /* Whole parts first: the product of offset and number might not fit. */
+    uint64_t last = bytes - n, at = last / (PAGES - 1) * i + last % (PAGES - 1) * i / (PAGES - 1);
+    rc = mt_format_read_at(w, file, at, n, page, e);
+    if (!rc) *hash = XXH3_64bits_withSeed(page, n, *hash);
+  }
+  return rc;
+}
+
+int mt_slice_set_source(mt_slice_key *key, mt_weights *w, mt_err *e) {
   key->source_bytes = mt_weights_file_bytes(w);
   key->source_time_ns = 0;
   key->source_hash = 0;
@@ -252,6 +268,8 @@ int mt_slice_set_source(mt_slice_key *key, const mt_weights *w, mt_err *e) {
     if (ns > key->source_time_ns) key->source_time_ns = ns; /* the newest is told by name */
     key->source_hash = XXH3_64bits_withSeed(&ns, sizeof ns, key->source_hash);
     key->source_hash = XXH3_64bits_withSeed(f->header.data, f->header.len, key->source_hash);
+    int rc = hash_pages(w, (int)i, &key->source_hash, e);
+    if (rc) return rc;
   }
   return MT_OK;
 }

@@ -98,8 +98,8 @@ static void keep_thread(void *arg, int thread, int n_threads) {
       uint8_t *at = (uint8_t *)j->l->m->data + c * MT_SLICE_CHUNK;
       mt_err e = {0};
       int rc = j->write ? mt_slice_write(j->file, c, at, &e) : mt_slice_read(j->file, c, at, &e);
-      if (rc) mt_loader_fail(j->l, rc, &e);
-      if (!j->write) mt_loader_advance(j->l, thread, MT_SLICE_CHUNK);
+      if (rc) mt_loader_fail(j->l, -1, rc, &e);
+      if (!j->write) mt_loader_advance(j->l, MT_SLICE_CHUNK);
     }
   }
 }

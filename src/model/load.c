@@ -9,16 +9,20 @@
 
 /* ---- what the threads report ------------------------------------------------------------- */
 
-void mt_loader_fail(mt_loader *l, int code, const mt_err *e) {
+void mt_loader_fail(mt_loader *l, int layer, int code, const mt_err *e) {
   int none = 0;
-  if (atomic_compare_exchange_strong(&l->failed, &none, code)) l->err = *e;
+  if (!atomic_compare_exchange_strong(&l->failed, &none, code)) return;
+  l->err = *e;
+  if (layer >= 0) mt_err_prefix(&l->err, code, "layer %d", layer);
 }
 
-void mt_loader_advance(mt_loader *l, int thread, uint64_t bytes) {
-  uint64_t done = atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed) + bytes;
+void mt_loader_advance(mt_loader *l, uint64_t bytes) {
   const mt_model_options *o = &l->m->opt;
-  if (thread == 0 && o->progress)
-    o->progress(o->progress_arg, done < l->total_bytes ? done : l->total_bytes, l->total_bytes);
+  atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed);
+  if (!o->progress || atomic_flag_test_and_set_explicit(&l->telling, memory_order_acquire)) return;
+  uint64_t done = atomic_load_explicit(&l->done_bytes, memory_order_relaxed);
+  o->progress(o->progress_arg, done < l->total_bytes ? done : l->total_bytes, l->total_bytes);
+  atomic_flag_clear_explicit(&l->telling, memory_order_release);
 }
 
 int mt_loader_outcome(mt_loader *l, mt_err *e) {
@@ -218,17 +222,14 @@ static int take_memory(mt_loader *l, mt_err *e) {
   return mt_comm_window_new(&l->window, c, 2 * l->window_bytes, e);
 }
 
-/* A rank whose own rows fail goes on to the next exchange, which tells all ranks. Collective. */
+/* Columns first, all of them in one run of the team: no thread waits for another before the end of
+ * its shares. A rank that fails there goes on to the first exchange, which tells all ranks.
+ * Collective. */
 static int load_matrices(mt_loader *l, mt_err *e) {
   int rc = take_memory(l, e);
-  for (size_t g = 0; !rc && g < l->n_groups; g++) {
-    mt_err own;
-    if (l->group[g].exchanged)
-      rc = mt_load_rows(l, &l->group[g], e);
-    else if (mt_load_columns(l, &l->group[g], &own) && mt_comm_size(l->m->comm) == 1)
-      rc = mt_loader_outcome(l, e);
-    if (rc && l->group[g].layer >= 0) mt_err_prefix(e, rc, "layer %d", l->group[g].layer);
-  }
+  if (!rc && mt_load_columns(l, e) && mt_comm_size(l->m->comm) == 1) return mt_loader_outcome(l, e);
+  for (size_t g = 0; !rc && g < l->n_groups; g++)
+    if (l->group[g].exchanged) rc = mt_load_rows(l, &l->group[g], e);
   return rc ? rc : mt_comm_agree(l->m->comm, mt_loader_outcome(l, e), e);
 }
 
@@ -253,6 +254,7 @@ int mt_load_weights(mt_model *m, mt_err *e) {
   int rc = l ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to read weights");
   if (l) {
     l->m = m;
+    atomic_flag_clear(&l->telling);
     rc = list_groups(l, e);
     measure(l);
   }

@@ -38,12 +38,13 @@ typedef struct mt_loader {
   mt_err err;
   _Atomic uint64_t done_bytes; /* of the file, by this rank */
   uint64_t total_bytes;
+  atomic_flag telling; /* a thread is in opt.progress */
 } mt_loader;
 
-/* A thread failed: the others stop at their next step. */
-void mt_loader_fail(mt_loader *l, int code, const mt_err *e);
-/* Another `bytes` of the file are packed; thread 0 tells how far all are. */
-void mt_loader_advance(mt_loader *l, int thread, uint64_t bytes);
+/* A thread failed at a layer (or −1): the others stop at their next step. */
+void mt_loader_fail(mt_loader *l, int layer, int code, const mt_err *e);
+/* Another `bytes` of the file are packed; the thread tells how far all are, unless another does. */
+void mt_loader_advance(mt_loader *l, uint64_t bytes);
 /* After a run of the team: what failed, or MT_OK. */
 int mt_loader_outcome(mt_loader *l, mt_err *e);
 
@@ -52,8 +53,8 @@ int mt_loader_outcome(mt_loader *l, mt_err *e);
 size_t mt_load_source_row(size_t r, uint32_t permute);
 /* File bytes of the fewest rows that can be packed by themselves. */
 size_t mt_load_unit_bytes(const mt_load_part *p);
-/* load_columns.c. Not collective. */
-int mt_load_columns(mt_loader *l, const mt_load_group *g, mt_err *e);
+/* load_columns.c: all groups that are not exchanged. Not collective. */
+int mt_load_columns(mt_loader *l, mt_err *e);
 /* load_rows.c: an exchanged group. Collective. */
 int mt_load_rows(mt_loader *l, const mt_load_group *g, mt_err *e);
 

@@ -36,7 +36,8 @@ static void pack_panels(const mt_load_part *p, size_t begin, size_t end, const u
 }
 
 /* Panels [begin, end) of a matrix, as many at a time as the stage holds. */
-static void load_panels(mt_loader *l, const mt_load_part *p, size_t begin, size_t end, int thread) {
+static void load_panels(mt_loader *l, const mt_load_part *p, int layer, size_t begin, size_t end,
+                        int thread) {
   size_t row_bytes = mt_dtype_row_bytes(p->t->type, p->m->cols), unit = unit_panels(p->permute);
   size_t step = l->stage_bytes / row_bytes / MT_PANEL_ROWS / unit * unit;
   uint8_t *stage = l->stage + (size_t)thread * l->stage_bytes;
@@ -48,39 +49,40 @@ static void load_panels(mt_loader *l, const mt_load_part *p, size_t begin, size_
     mt_err e = {0};
     int rc = mt_weights_read(l->m->weights, p->t, (p->row + row) * row_bytes, bytes, stage, &e);
     if (rc) {
-      mt_loader_fail(l, rc, &e);
+      mt_loader_fail(l, layer, rc, &e);
       return;
     }
     pack_panels(p, i, stop, stage, row_bytes);
-    mt_loader_advance(l, thread, bytes);
+    mt_loader_advance(l, bytes);
   }
 }
-
-typedef struct columns_job {
-  mt_loader *l;
-  const mt_load_group *g;
-} columns_job;
 
 /* The border of a thread's share moves to that of a head where heads are interleaved. */
 static size_t whole_units(size_t panel, size_t n_panels, size_t unit) {
   return panel < n_panels ? panel / unit * unit : n_panels;
 }
 
-static void columns_thread(void *arg, int thread, int n_threads) {
-  const columns_job *j = arg;
+/* A thread's share of a group. */
+static void load_share(mt_loader *l, const mt_load_group *g, int thread, int n_threads) {
   size_t panels = 0, begin, end, first = 0;
-  for (int i = 0; i < j->g->n; i++) panels += j->g->part[i].m->n_panels;
+  for (int i = 0; i < g->n; i++) panels += g->part[i].m->n_panels;
   mt_team_share(panels, thread, n_threads, &begin, &end);
-  for (int i = 0; i < j->g->n; i++) {
-    const mt_load_part *p = &j->g->part[i];
+  for (int i = 0; i < g->n; i++) {
+    const mt_load_part *p = &g->part[i];
     size_t n = p->m->n_panels, unit = unit_panels(p->permute);
     size_t a = begin > first ? begin - first : 0, z = end > first ? end - first : 0;
-    load_panels(j->l, p, whole_units(a, n, unit), whole_units(z, n, unit), thread);
+    load_panels(l, p, g->layer, whole_units(a, n, unit), whole_units(z, n, unit), thread);
     first += n;
   }
 }
 
-int mt_load_columns(mt_loader *l, const mt_load_group *g, mt_err *e) {
-  mt_team_run(l->m->team, columns_thread, &(columns_job){l, g});
+static void columns_thread(void *arg, int thread, int n_threads) {
+  mt_loader *l = arg;
+  for (size_t g = 0; g < l->n_groups; g++)
+    if (!l->group[g].exchanged) load_share(l, &l->group[g], thread, n_threads);
+}
+
+int mt_load_columns(mt_loader *l, mt_err *e) {
+  mt_team_run(l->m->team, columns_thread, l);
   return mt_loader_outcome(l, e);
 }

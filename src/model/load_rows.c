@@ -25,7 +25,7 @@ typedef struct rows_job {
   mt_loader *l;
   mt_matrix *mat;
   const mt_tensor_info *t;
-  int n_ranks, rank;
+  int layer, n_ranks, rank;
   size_t n_rows, row_bytes, per_round;
   slice *slice;         /* [n_ranks] */
   const uint8_t **row;  /* [per_round]: where this rank's slice of each row of the round lies */
@@ -85,9 +85,9 @@ static void read_thread(void *arg, int thread, int n_threads) {
   mt_err e = {0};
   int rc = mt_weights_read(j->l->m->weights, j->t, (j->base + first + begin) * j->row_bytes,
                            (end - begin) * j->row_bytes, j->own + begin * j->row_bytes, &e);
-  if (rc) mt_loader_fail(j->l, rc, &e);
+  if (rc) mt_loader_fail(j->l, j->layer, rc, &e);
   if (j->send) gather_slices(j, begin, end);
-  mt_loader_advance(j->l, thread, (end - begin) * j->row_bytes);
+  mt_loader_advance(j->l, (end - begin) * j->row_bytes);
 }
 
 /* The round's panels, shared out among the threads. */
@@ -190,6 +190,7 @@ int mt_load_rows(mt_loader *l, const mt_load_group *g, mt_err *e) {
   rows_job j = {.l = l,
                 .mat = g->part[0].m,
                 .t = t,
+                .layer = g->layer,
                 .n_ranks = mt_comm_size(m->comm),
                 .rank = mt_comm_rank(m->comm),
                 .n_rows = t->shape.dim[0],

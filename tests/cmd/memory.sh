@@ -44,15 +44,26 @@ for n in 1 2 3 4; do
 done
 
 # ---- resident memory ----------------------------------------------------------------------------------------------------------
-peak() { # MODEL RANKS NAME: peak KiB of each rank into $T/NAME.RANK
-  run 60 $MPIRUN -n "$2" "$TOOL" peak "$T/$3" "$RANK" logits -m "$1" --ids "$ids" --last --out "$T/l" -t 1
+# A run that fails leaves no number behind, neither its own nor that of the run before, and is itself a failed check: else a
+# run that was stopped by its deadline would look like one that took no memory.
+peak_of() { # NAME RANKS COMMAND…: peak KiB of each rank into $T/NAME.RANK
+  local name=$1 n=$2
+  shift 2
+  rm -f "$T/$name".[0-9]*
+  run 120 $MPIRUN -n "$n" "$TOOL" peak "$T/$name" "$RANK" "$@"
+  check "$name, $n ranks: runs" ok
+}
+kib() { # NAME.RANK
+  cat "$T/$1" 2>/dev/null || echo 0
+}
+peak() { # MODEL RANKS NAME
+  peak_of "$3" "$2" logits -m "$1" --ids "$ids" --last --out "$T/l" -t 1
 }
 for n in 1 2 4; do
   peak "$BIG" $n big$n
-  check "$n ranks: run" ok
   peak "$LLAMA" $n small$n
   for r in $(seq 0 $((n - 1))); do
-    took=$((1024 * ($(cat "$T/big$n.$r") - $(cat "$T/small$n.$r"))))
+    took=$((1024 * ($(kib big$n.$r) - $(kib small$n.$r))))
     said=$(($(predict "$BIG" $n 64 ranks.$r.total_bytes) - $(predict "$LLAMA" $n 64 ranks.$r.total_bytes)))
     check "$n ranks: rank $r takes what inspect says" holds "$took < 1.10 * $said + 6291456 && $took > 0.90 * $said - 6291456"
     echo "rank $r of $n: took $((took >> 10)) KiB, predicted $((said >> 10)) KiB"
@@ -60,7 +71,7 @@ for n in 1 2 4; do
 done
 weights() { predict "$BIG" "$1" 64 ranks.0.weight_bytes; }
 check "a quarter of the weights on 4 ranks" near "$(weights 4)" "$(calc "$(weights 1) / 4")" 0.01
-took1=$(cat "$T/big1.0") small1=$(cat "$T/small1.0") took4=$(cat "$T/big4.1") small4=$(cat "$T/small4.1")
+took1=$(kib big1.0) small1=$(kib small1.0) took4=$(kib big4.1) small4=$(kib small4.1)
 check "a rank of 4 takes about a quarter" holds "($took4 - $small4) < 0.45 * ($took1 - $small1)"
 
 # Large enough that nothing but weights counts; also while packed weights are kept, and from them.
@@ -69,32 +80,31 @@ LARGE=$T/large.gguf
 ids=$(seq -s, 1 128)
 for n in 1 2 3; do
   rm -rf "$T/kept"
-  base=$(cat "$T/small$((n > 1 ? 2 : 1)).0")
+  base=$(kib small$((n > 1 ? 2 : 1)).0)
   for start in none write read; do
-    run 60 $MPIRUN -n $n "$TOOL" peak "$T/large$n" "$RANK" logits -m "$LARGE" --ids "$ids" --last --out "$T/l" -t 1 \
+    peak_of large$n $n logits -m "$LARGE" --ids "$ids" --last --out "$T/l" -t 1 \
       $([ $start = none ] || echo --pack-cache "$T/kept")
-    check "$n ranks, $start: run" ok
     for r in $(seq 0 $((n - 1))); do
-      took=$((1024 * ($(cat "$T/large$n.$r") - base)))
+      took=$((1024 * ($(kib large$n.$r) - base)))
       said=$(($(predict "$LARGE" $n 128 ranks.$r.total_bytes) - $(predict "$LLAMA" $n 64 ranks.$r.total_bytes)))
       check "$n ranks, $start: rank $r takes what inspect says" near $took $said 0.05
       echo "rank $r of $n, $start: took $((took >> 10)) KiB, predicted $((said >> 10)) KiB"
     done
   done
 done
-run 60 "$TOOL" peak "$T/alone" "$RANK" logits -m "$LARGE" --ids "$ids" --last --out "$T/l" -t 1
-check "one rank, program and all" near $((1024 * $(cat "$T/alone.0"))) "$(predict "$LARGE" 1 128 ranks.0.total_bytes)" 0.05
+run 120 "$TOOL" peak "$T/alone" "$RANK" logits -m "$LARGE" --ids "$ids" --last --out "$T/l" -t 1
+check "alone: runs" ok
+check "one rank, program and all" near $((1024 * $(kib alone.0))) "$(predict "$LARGE" 1 128 ranks.0.total_bytes)" 0.05
 rm -rf "$T/kept" "$LARGE"
 ids=$(seq -s, 1 64)
 
 # The cache: tokens that are stored take what the law says.
-kv() { # TOKENS
-  ids=$(seq -s, 1 "$1")
-  run 60 $MPIRUN -n 1 "$TOOL" peak "$T/kv" "$RANK" logits -m "$BIG" --ids "$ids" --last --out "$T/l" --kv-type f32 --chunk 64
-  cat "$T/kv.0"
-}
-short=$(kv 128) long=$(kv 1152)
-check "1024 more tokens take 1024 times the law" near $((1024 * (long - short))) $((1024 * 16384)) 0.15
+for n in 128 1152; do
+  peak_of kv$n 1 logits -m "$BIG" --ids "$(seq -s, 1 $n)" --last --out "$T/l" --kv-type f32 --chunk 64
+done
+more=$((1024 * ($(kib kv1152.0) - $(kib kv128.0))))
+check "1024 more tokens take 1024 times the law" near $more $((1024 * 16384)) 0.15
+echo "1024 more tokens: took $more bytes, the law says $((1024 * 16384))"
 
 # ---- refused by prediction ------------------------------------------------------------------------------------------------------
 one=$(predict "$BIG" 1 64 ranks.0.total_bytes) four=$(predict "$BIG" 4 64 ranks.0.total_bytes)
@@ -137,7 +147,7 @@ if [ -r "$SMOLLM2" ]; then
   for n in 1 4; do
     peak "$SMOLLM2" $n real
     for r in 0 $((n - 1)); do
-      took=$((1024 * ($(cat "$T/real.$r") - $(cat "$T/small$n.$r"))))
+      took=$((1024 * ($(kib real.$r) - $(kib small$n.$r))))
       said=$(($(predict "$SMOLLM2" $n 64 ranks.$r.total_bytes) - $(predict "$LLAMA" $n 64 ranks.$r.total_bytes)))
       echo "SmolLM2, rank $r of $n: took $((took >> 10)) KiB, predicted $((said >> 10)) KiB"
       check "SmolLM2: rank $r of $n takes what inspect says" holds "$took < 1.10 * $said + 6291456 && $took > 0.90 * $said - 6291456"

@@ -9,6 +9,20 @@ check "reference" ok
 m logits -m "$LLAMA" -n 8 -t 2 --ids $ids --out "$T/l"
 check "8 ranks of 2 threads end" ok
 check "with the same bytes: more ranks than KV heads, and than cores" cmp "$T/l" "$T/ref"
+for model in "$MIRIM" "$TEXT"; do
+  many=$(seq -s, 1 70)
+  m logits -m "$model" -n 1 -t 1 --ids "$many" --out "$T/one"
+  m generate -m "$model" -n 1 -t 1 --ids "$many" --max-tokens 12 --temperature 0 --ignore-eos --ids-out "$T/ids1"
+  for how in "-n 1 -t 2" "-n 1 -t 7" "-n 1 -t 33" "-n 1 -t 128" "-n 2 -t 64" "-n 3 -t 128"; do
+    m logits -m "$model" $how --ids "$many" --out "$T/l"
+    check "$model $how: logits" is "$status $(cmp "$T/l" "$T/one" && echo same)" "0 same"
+    m generate -m "$model" $how --ids "$many" --max-tokens 12 --temperature 0 --ignore-eos --ids-out "$T/ids"
+    check "$model $how: text" is "$status $(cmp "$T/ids" "$T/ids1" && echo same)" "0 same"
+  done
+done
+m logits -m "$MIRIM" -n 1 -t 129 --ids 1 --out "$T/l"
+check "129 threads" ok
+[ "$(nproc)" -ge 129 ] || check "more threads than cores are warned of" says "warning: 129 threads, but this process may use"
 run 60 mpirun --bind-to core --oversubscribe -n 2 "$M" logits -m "$LLAMA" -t 2 --ids $ids --out "$T/l"
 if [ $status -eq 0 ]; then
   check "ranks that mpirun bound to a core each" cmp "$T/l" "$T/ref"

@@ -1,7 +1,9 @@
 /* The thread team: every piece of work runs once on every thread, barriers separate its phases,
- * also with more threads than cores; clean under the thread sanitizer. */
+ * dealt items are given exactly once, also with more threads than cores; clean under the thread
+ * sanitizer. */
 #include <fenv.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "mt_test.h"
@@ -91,6 +93,163 @@ static void test_share(void) {
     }
 }
 
+/* ---- dealt items ------------------------------------------------------------------------- */
+
+enum { ITEMS_MOST = 5000, DEAL_THREADS_MOST = 128 };
+static const int deal_sizes[] = {1, 2, 7, DEAL_THREADS_MOST};
+enum { DEAL_SIZES = sizeof deal_sizes / sizeof deal_sizes[0] };
+
+/* A round of taking from one slot. Counters are plain: an item given twice is a race that the
+ * thread sanitizer sees, and what run gives back must be visible to the caller. */
+typedef struct deal {
+  mt_team *team;
+  int slot;
+  size_t n, chunk;
+  unsigned char given[ITEMS_MOST];
+  bool begins[ITEMS_MOST];         /* chunks begin here */
+  size_t taken[DEAL_THREADS_MOST]; /* items by thread */
+  bool bad[DEAL_THREADS_MOST], again[DEAL_THREADS_MOST];
+  int slow; /* this thread waits until all but its chunk is taken */
+  _Atomic size_t done;
+} deal;
+
+/* What follows a taken chunk is known: the rest of it, or of the share it belongs to. */
+static bool chunk_is_right(const deal *d, int n_threads, size_t begin, size_t end) {
+  size_t first = 0, last = 0, chunk = d->chunk ? d->chunk : 1;
+  for (int t = 0; t < n_threads && last <= begin; t++)
+    mt_team_share(d->n, t, n_threads, &first, &last);
+  if (begin < first || begin >= last || (begin - first) % chunk) return false;
+  return end == (last - begin < chunk ? last : begin + chunk);
+}
+
+static void take_all(void *arg, int thread, int n_threads) {
+  deal *d = arg;
+  size_t begin, end;
+  while (mt_team_take(d->team, d->slot, thread, &begin, &end)) {
+    if (!chunk_is_right(d, n_threads, begin, end)) {
+      d->bad[thread] = true;
+      return;
+    }
+    d->begins[begin] = true;
+    for (size_t i = begin; i < end; i++) d->given[i]++;
+    d->taken[thread] += end - begin;
+    atomic_fetch_add(&d->done, end - begin);
+    while (thread == d->slow && atomic_load(&d->done) < d->n) sched_yield();
+  }
+  d->again[thread] = mt_team_take(d->team, d->slot, thread, &begin, &end);
+}
+
+static deal new_deal(mt_team *t, int slot, size_t n, size_t chunk) {
+  mt_team_deal(t, slot, n, chunk);
+  return (deal){.team = t, .slot = slot, .n = n, .chunk = chunk, .slow = -1};
+}
+
+/* All items once and no other, whole chunks, and then nothing. */
+static void all_given_once(const deal *d) {
+  size_t wrong = 0, sum = 0, chunks = 0;
+  for (size_t i = 0; i < ITEMS_MOST; i++) {
+    wrong += d->given[i] != (i < d->n);
+    chunks += d->begins[i];
+  }
+  for (int t = 0; t < DEAL_THREADS_MOST; t++) {
+    wrong += d->bad[t] + d->again[t];
+    sum += d->taken[t];
+  }
+  size_t want = 0, begin, end, chunk = d->chunk ? d->chunk : 1;
+  for (int t = 0; t < mt_team_size(d->team); t++) {
+    mt_team_share(d->n, t, mt_team_size(d->team), &begin, &end);
+    want += (end - begin) / chunk + ((end - begin) % chunk != 0);
+  }
+  bool ok = !wrong && sum == d->n && chunks == want;
+  if (!ok)
+    printf("\n  %d threads, %zu items by %zu: %zu wrong, %zu given, %zu of %zu chunks\n",
+           mt_team_size(d->team), d->n, d->chunk, wrong, sum, chunks, want);
+  CU_ASSERT(ok);
+}
+
+static void test_deal(void) {
+  static const size_t items[] = {0, 1, 2, 6, 127, 128, 129, 1000, ITEMS_MOST};
+  static const size_t chunks[] = {0, 1, 3, 64, ITEMS_MOST, SIZE_MAX - 5, SIZE_MAX};
+  for (int i = 0; i < DEAL_SIZES; i++)
+    for (int crowded = deal_sizes[i] > 7; crowded < 2; crowded++) {
+      mt_team *t = new_team(deal_sizes[i], crowded);
+      for (size_t k = 0; k < sizeof items / sizeof items[0]; k++)
+        for (size_t c = 0; c < sizeof chunks / sizeof chunks[0]; c++) {
+          deal d = new_deal(t, (int)(k + c) % MT_TEAM_DEALS, items[k], chunks[c]);
+          mt_team_run(t, take_all, &d);
+          all_given_once(&d);
+        }
+      mt_team_free(t);
+    }
+}
+
+/* A thread that is stuck with its first chunk loses the rest of its share to the others. Were it
+ * not so, it would wait for ever. */
+static void test_steal(void) {
+  for (int i = 1; i < DEAL_SIZES; i++) {
+    int n = deal_sizes[i];
+    mt_team *t = new_team(n, true);
+    for (int round = 0; round < 8; round++) {
+      deal d = new_deal(t, 0, (size_t)n * 10, 2);
+      d.slow = round % n;
+      mt_team_run(t, take_all, &d);
+      all_given_once(&d);
+      CU_ASSERT(d.taken[d.slow] <= 2); /* 0: all was gone before it came */
+    }
+    mt_team_free(t);
+  }
+}
+
+/* One piece of work that deals to itself: a thread deals the next round while the others are at a
+ * barrier, slot after slot, with fewer items or more than before. */
+typedef struct rounds {
+  mt_team *team;
+  deal deal[2 * MT_TEAM_DEALS + 1];
+} rounds;
+enum { ROUNDS = sizeof((rounds *)0)->deal / sizeof(deal) };
+
+static void take_rounds(void *arg, int thread, int n) {
+  rounds *r = arg;
+  for (int k = 0; k < ROUNDS; k++) {
+    if (thread == k % n)
+      r->deal[k] = new_deal(r->team, k % MT_TEAM_DEALS, (size_t)(k * 397) % 1500, (size_t)k % 5);
+    mt_team_barrier(r->team, thread);
+    take_all(&r->deal[k], thread, n);
+    /* The next round takes from another slot: those who are still in this one are not disturbed. */
+  }
+}
+
+static void test_reuse(void) {
+  static rounds r;
+  for (int i = 0; i < DEAL_SIZES; i++) {
+    r = (rounds){.team = new_team(deal_sizes[i], true)};
+    mt_team_run(r.team, take_rounds, &r);
+    for (int k = 0; k < ROUNDS; k++) all_given_once(&r.deal[k]);
+    mt_team_free(r.team);
+  }
+}
+
+/* All slots dealt at once, emptied in any order: they do not know of each other. */
+static void take_slots(void *arg, int thread, int n) {
+  rounds *r = arg;
+  for (int k = 0; k < MT_TEAM_DEALS; k++)
+    take_all(&r->deal[(k + thread) % MT_TEAM_DEALS], thread, n);
+}
+
+static void test_slots(void) {
+  static rounds r;
+  for (int i = 0; i < DEAL_SIZES; i++) {
+    r = (rounds){.team = new_team(deal_sizes[i], false)};
+    for (int k = 0; k < MT_TEAM_DEALS; k++)
+      r.deal[k] = new_deal(r.team, k, (size_t)(100 * k), (size_t)(1 + k));
+    mt_team_run(r.team, take_slots, &r);
+    for (int k = 0; k < MT_TEAM_DEALS; k++) all_given_once(&r.deal[k]);
+    mt_team_free(r.team);
+  }
+}
+
+/* ---- binding ----------------------------------------------------------------------------- */
+
 /* What a thread sees of its binding and its rounding. */
 typedef struct seen {
   int cpus[THREADS_MOST];
@@ -159,4 +318,6 @@ static void test_crowd(void) {
 }
 
 MT_TEST_MAIN("team", {"run", test_run}, {"barrier", test_barrier}, {"share", test_share},
-             {"binding", test_binding}, {"more threads than cores", test_crowd})
+             {"deal", test_deal}, {"steal", test_steal}, {"reuse of slots", test_reuse},
+             {"slots", test_slots}, {"binding", test_binding},
+             {"more threads than cores", test_crowd})

@@ -80,7 +80,7 @@ static void test_key(void) {
   refused(path, &k, 100, MT_EFORMAT, "modified");
   k = KEY;
   k.source_hash ^= 1ull << 63;
-  refused(path, &k, 100, MT_EFORMAT, "another header");
+  refused(path, &k, 100, MT_EFORMAT, "other contents");
   k = KEY;
   k.layout++;
   refused(path, &k, 100, MT_EFORMAT, "otherwise");
@@ -222,6 +222,15 @@ static void test_source(void) {
   make_model(y, 4);
   utimensat(AT_FDCWD, path, then, 0);
   mt_slice_key other = source(path);
+  CU_ASSERT(other.source_hash != first.source_hash && other.source_bytes == first.source_bytes);
+  const char *data = make_model(x, 4);
+  FILE *f = fopen(data, "r+b");
+  CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+  fseek(f, -1, SEEK_END);
+  fputc(77, f);
+  fclose(f);
+  utimensat(AT_FDCWD, path, then, 0);
+  other = source(path);
   CU_ASSERT(other.source_hash != first.source_hash && other.source_bytes == first.source_bytes);
   make_model(longer, 5);
   utimensat(AT_FDCWD, path, then, 0);
