@@ -13,9 +13,9 @@ enum {
   BLOCK = 512,
   WAYS_MOST = 8,
   ROWS_MOST = 128,
-  TIMES_LEAST = 5,
+  TIMES_LEAST = 3,
   TIMES_MOST = 400,
-  WARM_UP = 2
+  WARM_UP = 1
 };
 static const double BUDGET_NS = 0.4e9; /* for one size */
 
