@@ -39,6 +39,10 @@ ISA_avx512 += -DMT_KERNEL_COMPACT
 endif
 else
 KERNEL_DIRS := ref neon
+ISA_neondot := -march=armv8.2-a+dotprod
+ifneq (,$(findstring fsanitize,$(CFLAGS)))
+ISA_neon += -DMT_KERNEL_COMPACT
+endif
 endif
 
 MODULES := base opt json tensor cpu comm wire shard format kernel journal reduce token chat sample kv constrain model engine
@@ -59,18 +63,25 @@ TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 TOOL_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/*/tool_*.c))
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN := $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/fuzz/%)
+# Programs that benchmarks use; not installed.
+BENCH_BIN := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 LIBS = $(PKG_LIBS) $(MPI_LIBS) -lm
+TEST_LIBS = -lcunit $(LIBS) $(BLAS_LIBS)
 PROGRAMS := $(if $(CMD_SRC),$(BUILD)/bin/mutirao-rank) $(if $(LAUNCHER_SRC),$(BUILD)/bin/mutirao)
 
 .PHONY: all
-all: $(LIB) $(PROGRAMS)
+all: $(LIB) $(PROGRAMS) $(BENCH_BIN)
 
 $(BUILD)/obj/comm/%.o: EXTRA = $(MPI_CFLAGS)
 $(BUILD)/obj/kernel/ref/%.o: EXTRA = $(ISA_ref)
+$(BUILD)/obj/kernel/pack.o $(BUILD)/obj/format/slice.o: EXTRA = $(ISA_ref)
 $(BUILD)/obj/kernel/avx2/%.o: EXTRA = $(ISA_avx2)
+$(BUILD)/obj/kernel/avx2/gemm_vnni.o: EXTRA = $(ISA_avx2) -mavxvnni
 $(BUILD)/obj/kernel/avx512/%.o: EXTRA = $(ISA_avx512)
 $(BUILD)/obj/kernel/avx512/gemm_vnni.o: EXTRA = $(ISA_avx512) -mavx512vnni
-$(BUILD)/obj/kernel/openblas%.o: EXTRA = $(BLAS_CFLAGS)
+$(BUILD)/obj/kernel/neon/%.o: EXTRA = $(ISA_neon)
+$(BUILD)/obj/kernel/neon/%_dot.o: EXTRA = $(ISA_neon) $(ISA_neondot)
+$(BUILD)/obj/kernel/openblas.o: EXTRA = $(BLAS_CFLAGS)
 $(BUILD)/obj/gen/%.o: WARN :=
 
 $(BUILD)/obj/%.o: src/%.c | $(PROTO_H)
@@ -96,25 +107,65 @@ $(BUILD)/bin/mutirao: $(LAUNCHER_OBJ) $(LIB)
 	@[ $(V) = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $(LAUNCHER_OBJ) $(LIB) -ljansson -lprotobuf-c $(CYAML_LIBS)
 
-$(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h
+$(BUILD)/tests/%: tests/%.c $(LIB) tests/mt_test.h $(TEST_DEPS)
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  TEST  $<"
-	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) -lcunit $(LIBS) $(BLAS_LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(MPI_CFLAGS) $(BLAS_CFLAGS) -Itests $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(TEST_LIBS)
 
-# Programs that measure; not installed.
-BENCH_BIN := $(patsubst %.c,$(BUILD)/%,$(wildcard bench/*.c))
-.PHONY: bench-programs
-bench-programs: $(BENCH_BIN)
 $(BUILD)/bench/%: bench/%.c $(LIB)
 	@mkdir -p $(@D)
 	@[ $(V) = 1 ] || echo "  BENCH $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
 
+# make bench-exactness: the programs with plain f32 sums instead of exact ones. Of the library's objects two are others.
+PLAIN := $(BUILD)/plain-sums
+PLAIN_OBJ := $(PLAIN)/forward.o $(PLAIN)/plan.o $(PLAIN)/plain_sums.o
+$(PLAIN_OBJ): EXTRA = -DMT_PLAIN_SUMS -Isrc/model
+$(PLAIN)/%.o: src/model/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+$(PLAIN)/%.o: bench/exactness/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(EXTRA) -MMD -MP -c $< -o $@
+$(PLAIN)/mutirao-rank: $(CMD_OBJ) $(PLAIN_OBJ) $(LIB)
+	@[ $(V) = 1 ] || echo "  LINK  $@"
+	$(Q)$(CC) $(CFLAGS) -pthread $(LDFLAGS) -o $@ $^ $(LIBS)
+$(PLAIN)/mutirao: $(BUILD)/bin/mutirao $(PLAIN)/mutirao-rank
+	$(Q)cp $< $@ # it starts the ranks' program beside it
+
 # The AVX-512 kernels over an emulation (libsimde-dev), so that they are tested on any x86-64.
-$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Itests/kernel -Wno-unused-function -Wno-psabi
+$(BUILD)/tests/kernel/test_simde_%: ALL_CFLAGS += $(ISA_avx2) -DMT_KERNEL_COMPACT -Isrc/kernel/avx512 -Isrc/kernel/avx2 -Itests/kernel -Wno-unused-function -Wno-psabi
+
+# The kernels and their tests once more for aarch64, in a tree of its own, run by qemu (tests/run). tests/kernel/aarch64
+# stands in for CUnit and OpenBLAS, which the cross compiler does not have. Part of the tests where it and qemu are there,
+# and no sanitizers are asked for (AARCH64_CFLAGS may ask for them).
+AARCH64_CC ?= aarch64-linux-gnu-gcc
+AARCH64_CFLAGS ?= -O2 -g
+AARCH64_DIR := $(BUILD)/aarch64
+AARCH64_TESTS := $(patsubst %,$(AARCH64_DIR)/tests/kernel/test_%,isa gemm row attend pack limits)
+AARCH64_DEPS := gcc-aarch64-linux-gnu:$(AARCH64_CC) qemu-user:qemu-aarch64 \
+  libc6-dev-arm64-cross:/usr/aarch64-linux-gnu/include/stdio.h
+ifeq ($(ARCH),x86_64)
+CROSS_DEPS := $(AARCH64_DEPS)
+ifeq (,$(findstring fsanitize,$(CFLAGS)))
+CROSS_TESTS := $(shell $(AARCH64_CC) -E -include stdio.h -xc /dev/null >/dev/null 2>&1 && \
+  command -v qemu-aarch64 >/dev/null && echo aarch64-tests)
+endif
+endif
+
+.PHONY: aarch64-tests
+aarch64-tests:
+	+$(Q)$(MAKE) --no-print-directory $(if $(filter 1,$(V)),,-s) ARCH=aarch64 BUILD=$(AARCH64_DIR) CC=$(AARCH64_CC) \
+	  CFLAGS="$(AARCH64_CFLAGS)" LDFLAGS= MODULES="base tensor kernel" PROTO= PKG_CFLAGS= MPI_CFLAGS= \
+	  BLAS_CFLAGS=-Itests/kernel/aarch64 \
+	  TEST_LIBS="-L$(AARCH64_DIR) -l:libopenblas.so.0 -Wl,-rpath,$(abspath $(AARCH64_DIR)) -lm" \
+	  TEST_DEPS=$(AARCH64_DIR)/libopenblas.so.0 $(AARCH64_TESTS)
+$(BUILD)/libopenblas.so.0: tests/kernel/aarch64/openblas.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -fPIC -Wl,-soname,$(@F) $(BLAS_CFLAGS) -o $@ $<
 
 .PHONY: tests
-tests: $(TEST_BIN) $(TOOL_BIN)
+tests: $(TEST_BIN) $(TOOL_BIN) $(CROSS_TESTS) $(PLAIN)/mutirao
 
 # Fuzzers: the library once more in a tree of its own, by clang, with sanitizers and coverage. A finding ends the run.
 FUZZ_CC ?= clang
@@ -149,8 +200,15 @@ model-smollm2: ## fetch SmolLM2-135M-Instruct (98 MB, Apache-2.0) into models/sm
 
 .PHONY: test
 test: deps ## install, build, and run all tests (ONLY=NAME: those whose name contains it)
+	$(Q)tools/deps --optional $(CROSS_DEPS)
 	$(AGAIN) all tests
 	$(Q)BUILD=$(BUILD) tests/run $(ONLY)
+
+.PHONY: neon-test
+neon-test: ## the kernel tests for aarch64 under qemu, with and without dot product; a part of make test
+	$(Q)tools/deps --optional $(AARCH64_DEPS)
+	$(AGAIN) aarch64-tests
+	$(Q)BUILD=$(BUILD) tests/run kernel/aarch64
 
 .PHONY: lint
 lint: deps ## layers, compiler flags, libm in the numeric path, lengths and columns
@@ -159,7 +217,7 @@ lint: deps ## layers, compiler flags, libm in the numeric path, lengths and colu
 
 .PHONY: format
 format: ## rewrite the C files as .clang-format says
-	$(Q)find src include tests -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
+	$(Q)find src include tests bench -name '*.[ch]' -not -path 'tests/data/*' -not -name 'unicode_data.h' | xargs clang-format -i
 
 # Sanitizers, each in a tree of its own; the unit tests and the fuzzers' corpus, no MPI jobs.
 SANITIZE_CFLAGS := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
@@ -180,6 +238,18 @@ fuzz: ## run every fuzzer for SECONDS_EACH=60 (needs clang); what they find stay
 	$(Q)tools/deps clang:$(FUZZ_CC)
 	$(AGAIN) fuzzers
 	$(Q)BUILD=$(BUILD) SECONDS_EACH=$(SECONDS_EACH) tools/fuzz.sh $(ONLY)
+
+.PHONY: bench bench-check
+bench: deps ## measure here, and against installed peers; writes docs/benchmarks (QUICK=1: minutes)
+	$(AGAIN) all
+	$(Q)BUILD=$(BUILD) QUICK=$(QUICK) bench/run
+bench-check: deps ## measure the quick set and compare its ratios with the last report
+	$(AGAIN) all
+	$(Q)BUILD=$(BUILD) CHECK=1 bench/run
+.PHONY: bench-exactness
+bench-exactness: deps ## what exact sums cost, against a build with plain f32 sums (ten minutes)
+	$(AGAIN) all $(PLAIN)/mutirao
+	$(Q)bench/exactness/run --build $(BUILD) $(ARGS)
 
 .PHONY: install
 install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repository, man page

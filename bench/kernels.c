@@ -95,8 +95,7 @@ int main(int argc, char **argv) {
   size_t n = argc > 2 ? (size_t)atoi(argv[2]) : 96;
   printf("kernels %s, %zu rows of prefill\n", kn->isa, n);
   for (int t = 0; t < MT_DTYPE_COUNT; t++)
-    if (mt_dtype_get((mt_dtype)t)->weight &&
-        (argc < 4 || t == (int)mt_dtype_by_name(argv[3])))
+    if (mt_dtype_get((mt_dtype)t)->weight && (argc < 4 || t == (int)mt_dtype_by_name(argv[3])))
       bench_type(kn, (mt_dtype)t, n);
   return 0;
 }

@@ -71,6 +71,8 @@ void *mt_realloc(void *p, size_t n, size_t size);
  * mt_pages_free and the same size. */
 void *mt_pages_alloc(size_t bytes);
 void mt_pages_free(void *p, size_t bytes);
+/* Makes them as they were: cleared and not yet touched. */
+void mt_pages_clear(void *p, size_t bytes);
 
 /* ---- growing bytes ----------------------------------------------------------------------- */
 

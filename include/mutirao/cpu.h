@@ -70,4 +70,13 @@ void mt_team_barrier(mt_team *t, int thread);
 /* [*begin, *end) of `n` items for `thread` of `n_threads`: contiguous, as even as possible. */
 void mt_team_share(size_t n, int thread, int n_threads, size_t *begin, size_t *end);
 
+/* Work whose pieces take unequal time: n items are dealt as mt_team_share does, and each thread
+ * takes its own in chunks (whole multiples from the start of the share on, so that the set of
+ * chunks does not depend on who takes them), then what others have left. mt_team_deal is called by
+ * one thread while no other takes from that slot (before mt_team_run, say); mt_team_take by any
+ * thread inside fn: false when nothing is left. */
+enum { MT_TEAM_DEALS = 4 };
+void mt_team_deal(mt_team *t, int slot, size_t n, size_t chunk);
+bool mt_team_take(mt_team *t, int slot, int thread, size_t *begin, size_t *end);
+
 #endif

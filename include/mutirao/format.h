@@ -73,4 +73,39 @@ bool mt_gguf_array_u64(const mt_weights *w, const char *key, size_t i, uint64_t 
 /* Keys in file order, for `inspect`; NULL beyond the end. */
 const char *mt_gguf_key_at(const mt_weights *w, size_t i);
 
+/* ---- kept slices -------------------------------------------------------------------------
+ * A file of bytes that were made from a model (a rank's packed weights), to be read again instead
+ * of being made again: in chunks of MT_SLICE_CHUNK bytes (the last may be shorter), each with a
+ * hash. The hashes find damage, not malice: who may write the file may choose the bytes. */
+
+enum { MT_SLICE_CHUNK = 1 << 20 };
+
+/* What a slice is made from and for; all of it must be equal for it to be used. */
+typedef struct mt_slice_key {
+  uint64_t source_bytes, source_time_ns, source_hash; /* mt_slice_set_source */
+  uint64_t layout; /* hash of all else that its bytes depend on */
+  uint64_t rank, n_ranks;
+} mt_slice_key;
+
+typedef struct mt_slice mt_slice;
+/* Size, time of modification and header of the files of w. MT_EIO. */
+int mt_slice_set_source(mt_slice_key *key, const mt_weights *w, mt_err *e);
+/* Opens the slice at path for reading, which must be of `bytes` bytes. *out is NULL (and the code
+ * MT_OK) where there is no such file. MT_EFORMAT where it is damaged or made from or for something
+ * else, MT_EIO, MT_ENOMEM; the message says why. */
+int mt_slice_open(mt_slice **out, const char *path, const mt_slice_key *key, uint64_t bytes,
+                  mt_err *e);
+/* Begins a slice that will stand at path once it is finished; until then what stands there stays.
+ * *out is NULL (and the code MT_OK) where another process is writing it. MT_ESYSTEM, MT_ENOMEM. */
+int mt_slice_create(mt_slice **out, const char *path, const mt_slice_key *key, uint64_t bytes,
+                    mt_err *e);
+size_t mt_slice_chunks(const mt_slice *s);
+/* Reads a chunk into dst and checks it, or writes it. Safe to call from several threads, for
+ * different chunks. MT_EFORMAT and MT_EIO, or MT_ESYSTEM. */
+int mt_slice_read(const mt_slice *s, size_t chunk, void *dst, mt_err *e);
+int mt_slice_write(mt_slice *s, size_t chunk, const void *src, mt_err *e);
+/* After the last chunk: the file gets its name. MT_ESYSTEM. */
+int mt_slice_finish(mt_slice *s, mt_err *e);
+void mt_slice_close(mt_slice *s); /* NULL allowed; what is not finished is removed */
+
 #endif

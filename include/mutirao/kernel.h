@@ -9,11 +9,12 @@
 #include "mutirao/tensor.h"
 
 enum {
-  MT_PANEL_ROWS = 16,   /* output rows that lie across SIMD lanes */
-  MT_CHAIN = 256,       /* elements of K of one chain of fused multiply-adds */
-  MT_KV_BLOCK = 64,     /* tokens of a KV block */
-  MT_KV_TILE = 16,      /* keys across lanes within a block */
-  MT_ATTN_SEGMENT = 512 /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_PANEL_ROWS = 16,    /* output rows that lie across SIMD lanes */
+  MT_CHAIN = 256,        /* elements of K of one chain of fused multiply-adds */
+  MT_KV_BLOCK = 64,      /* tokens of a KV block */
+  MT_KV_TILE = 16,       /* keys across lanes within a block */
+  MT_ATTN_SEGMENT = 512, /* tokens of an attention segment; a multiple of MT_KV_BLOCK */
+  MT_ATTEND_QUERIES = 12 /* that attend_many takes together */
 };
 
 /* ---- weights ----------------------------------------------------------------------------- */
@@ -61,6 +62,12 @@ void mt_matrix_fini(mt_matrix *m);
  * says) is this slice's k = 0. Several threads may pack different panels at once. */
 void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
                     size_t src_row_bytes, size_t src_k);
+/* The same for one panel whose rows lie anywhere: row[i], for each that m has there, is the panel's
+ * row i. Whole panels of whole blocks are the fast way. */
+void mt_matrix_pack_panel(mt_matrix *m, size_t panel, const void *const *row, size_t src_k);
+/* A hash that changes when the bytes change that packing gives for this type (nobody has to
+ * remember a version): that of a small matrix, packed whole and in cut blocks. */
+uint64_t mt_matrix_layout_hash(const mt_kernels *kn, mt_dtype type);
 /* out [cols] = row `row` as f32 (the value that the file's bytes mean). Used for embedding rows. */
 void mt_matrix_row(const mt_matrix *m, size_t row, float *out);
 
@@ -74,16 +81,17 @@ void mt_dequantize(mt_dtype type, const void *src, size_t n, float *out);
  * integers with a scale per block. Recipe: a = max |x| over the block; d = fl(a / 32639); q =
  * rint(fl(x × fl(32639 / a))); the scale is d. Where a < 2^-100, d and q are 0; where the block
  * holds a NaN or an infinity, d is NaN and q are 0, so that every product with it is NaN. hi =
- * (q + 128) >> 8. Grows as needed and is reused; zero-initialize, mt_act_free. */
+ * (q + 128) >> 8. With `int8` the same with 127 for 32639, and hi = q. Grows as needed and is
+ * reused; zero-initialize, set int8 before mt_act_reserve and leave it, mt_act_free. */
 typedef struct mt_act {
-  bool int8; /* set by the owner before mt_act_reserve: 127 for 32639, hi = q, no low plane */
+  bool int8; /* quantized types: q are 8-bit integers; there is no lo */
   size_t n_rows;
   const float *x; /* f32 types: the caller's rows, not copied */
   size_t ld_x;
   size_t n_blocks, q_stride; /* quantized types */
   int16_t
       *q; /* [n_rows][q_stride] blocks one after the other, each padded with zeros to block_slots */
-  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo */
+  int8_t *hi, *lo;    /* the same as planes: q = 256·hi + lo; with int8 q = hi, and lo is NULL */
   float *scale;       /* [n_rows][n_blocks] */
   int32_t *sum;       /* [n_rows][n_blocks] sums of q */
   size_t block_slots; /* 32, or 16 for Q2_K, Q3_K, Q6_K */
@@ -92,8 +100,8 @@ typedef struct mt_act {
 } mt_act;
 /* True if activations prepared for a serve b as well (same blocks, both quantized or both not). */
 bool mt_matrix_same_blocks(const mt_matrix *a, const mt_matrix *b);
-/* Makes room for n_rows rows for m's layout. MT_ENOMEM. Then mt_kernels.quantize fills rows,
- * from any thread. */
+/* Makes room for n_rows rows for m's layout; a->int8 stays. MT_ENOMEM. Then mt_kernels.quantize
+ * fills rows, from any thread. */
 int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, size_t n_rows,
                    mt_err *e);
 void mt_act_free(mt_act *a);
@@ -115,14 +123,22 @@ typedef struct mt_attn_part {
   float *acc; /* [head_dim] */
 } mt_attn_part;
 
+/* For attend_many: a row of scores and a copy of each query. */
+static inline size_t mt_attend_scratch_floats(size_t head_dim) {
+  return MT_ATTEND_QUERIES * (MT_ATTN_SEGMENT + head_dim);
+}
+
 /* ---- the table --------------------------------------------------------------------------- */
 
 struct mt_kernels {
-  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "openblas" */
+  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot", "openblas" */
   bool exact;      /* false: bits may differ from ref (openblas) */
 
   /* Prepares rows [row_begin, row_end) of a (reserved for m). No-op for f32 inputs. */
   void (*quantize)(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+  /* The blocks [block_begin, block_end) of one row: several threads may share a row. */
+  void (*quantize_blocks)(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                          size_t block_end);
   /* out [row t][ld_out] for panels [panel_begin, panel_end) and rows [row_begin, row_end) of a:
    * out[t·ld_out + r] = Σ_k w[r][k]·x[t][k]. Recipe, plain types: within a unit, for each
    * MT_CHAIN of K counted from the unit's start a chain of fma from 0 in ascending k; the
@@ -180,6 +196,12 @@ struct mt_kernels {
   void (*attend)(mt_kv_type type, size_t head_dim, const float *q, float scale,
                  const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                  mt_attn_part *out, float *weight);
+  /* n queries q[t] [head_dim] (at most MT_ATTEND_QUERIES) of one KV head, each against its own keys
+   * [lo[t], hi[t]) of the segment: out[t] becomes what attend makes it. scratch:
+   * mt_attend_scratch_floats(head_dim). */
+  void (*attend_many)(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                      float scale, const void *const *k_block, const void *const *v_block,
+                      const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
   /* total ← total ⊕ part (the later segment): m = max (total's where part's is not greater); a =
    * exp(fl(total.max − m)), b likewise for part; sum = fma(part.sum, b, fl(total.sum × a));
    * acc_d likewise. */
@@ -207,6 +229,32 @@ const char *const *mt_kernels_names(void);
 /* A hash over every kernel of the table on fixed inputs: equal on all ranks, or they must not
  * work together. */
 uint64_t mt_kernels_self_test(const mt_kernels *kn);
+
+/* What this CPU gives at most with the instructions that a table uses; for `bench`, which times
+ * them. run_fma and run_dot repeat f32 multiply-adds, and integer dot products of bytes as the
+ * quantized kernels do them, on registers alone, and return how many multiplications and additions
+ * that was. run_read reads `bytes` bytes (up to a rest below 256 × streams) as `streams` runs side
+ * by side. */
+uint64_t mt_kernels_run_fma(const mt_kernels *kn, uint64_t rounds);
+uint64_t mt_kernels_run_dot(const mt_kernels *kn, uint64_t rounds);
+void mt_kernels_run_read(const mt_kernels *kn, const void *p, size_t bytes, size_t streams);
+
+/* The CPU that OpenBLAS believes to run on (its "core type", which decides its kernels; the
+ * environment variable OPENBLAS_CORETYPE sets it), and what one thread gets from it. Some versions
+ * do not know newer CPUs, or see less of them on a virtual machine, and fall back to kernels for
+ * one of twenty years ago. */
+typedef struct mt_blas_core {
+  const char *name;   /* as the library says it; static */
+  const char *better; /* a core type that fits this CPU, for OPENBLAS_CORETYPE; static */
+  double sgemm_per_s; /* operations of its f32 product, a multiply-add counting as two */
+  double fma_per_s;   /* those of mt_kernels_run_fma, measured in turn with it */
+} mt_blas_core;
+/* False where another core type would do better: the library's has no fused multiply-adds, or its
+ * product is slower than half of this CPU's, which well-chosen kernels are not. True where the core
+ * type is `better` itself, and where mt_kernels_get does not give "openblas" (the names are then
+ * "" and the rates 0). Takes about 5 ms. */
+bool mt_kernels_judge_openblas(mt_blas_core *c);
+
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */
 void mt_kernels_set_fp_control(void);
 

@@ -91,16 +91,25 @@ void mt_model_rope_frequencies(const mt_model_config *cfg, int r, uint32_t plann
 bool mt_model_rope_depends_on_length(const mt_model_config *cfg);
 mt_shard_dims mt_model_shard_dims(const mt_model_config *cfg);
 
+/* "f32" where no tensor is quantized, else "int16" or "int8". */
+const char *mt_model_activations(const mt_weights *w, bool int8);
+
 /* ---- memory ------------------------------------------------------------------------------ */
 
 typedef struct mt_model_options {
   const mt_kernels *kernels;
   mt_kv_type kv_type;
+  bool int8_activations;     /* what mt_act.int8 says; 16 bits otherwise */
   size_t kv_tokens;          /* room of the cache, all sequences together */
   size_t max_seqs;           /* sequences at a time */
   size_t max_rows;           /* rows of a step */
   uint64_t max_memory_bytes; /* of this rank; 0: what the machine has to give, shared by the node's
                                 ranks */
+  const char *pack_cache; /* directory where this rank's packed weights are kept; NULL: nowhere */
+  /* Told, while weights are loaded, how many bytes of this rank's part of the file are packed; from
+   * the thread that loads. NULL: nobody. */
+  void (*progress)(void *arg, uint64_t done_bytes, uint64_t total_bytes);
+  void *progress_arg;
   mt_reduce_inside reduce_inside; /* of sums over ranks; the bits are the same for each */
   mt_reduce_between reduce_between;
 } mt_model_options;
@@ -132,6 +141,7 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path,
 void mt_model_free(mt_model *m); /* collective */
 const mt_model_config *mt_model_get_config(const mt_model *m);
 const mt_model_options *mt_model_get_options(const mt_model *m);
+const mt_weights *mt_model_get_weights(const mt_model *m); /* headers only are read from it */
 mt_comm *mt_model_get_comm(const mt_model *m);
 mt_kv *mt_model_get_kv(const mt_model *m);
 

@@ -19,6 +19,9 @@ typedef enum mt_dtype {
   MT_Q4_K,
   MT_Q5_K,
   MT_Q6_K,
+  MT_IQ4_NL,
+  MT_IQ4_XS,
+  MT_MXFP4,
   /* Types that a file may name but that no kernel multiplies. */
   MT_F64,
   MT_I8,

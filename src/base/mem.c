@@ -62,3 +62,7 @@ void *mt_pages_alloc(size_t bytes) {
 void mt_pages_free(void *p, size_t bytes) {
   if (p) munmap(p, bytes ? bytes : 1);
 }
+
+void mt_pages_clear(void *p, size_t bytes) {
+  if (bytes) (void)madvise(p, bytes, MADV_DONTNEED); /* cannot fail on such memory */
+}

@@ -35,6 +35,7 @@ static int look(inspection *x, mt_err *e) {
   if (!rc) rc = mt_kernels_get(NULL, &x->opt.kernels, e);
   if (rc) return rc;
   x->opt.kv_type = mt_session_kv_type(x->o);
+  x->opt.int8_activations = mt_session_int8(x->o);
   x->opt.kv_tokens = mt_opt_is_set(x->o, "ctx")     ? (size_t)mt_opt_int(x->o, "ctx")
                      : x->cfg.context < DEFAULT_CTX ? x->cfg.context
                                                     : DEFAULT_CTX;
@@ -104,7 +105,7 @@ static void print_model(const inspection *x) {
   printf("context       %u tokens", c->context);
   if (sliding) printf(", %u layers see %u", sliding, window);
   if (still) printf(", %u layers without rotation", still);
-  putchar('\n');
+  printf("\nactivations   %s\n", mt_model_activations(x->w, x->opt.int8_activations));
 }
 
 static void print_ranks(const inspection *x) {
@@ -199,7 +200,9 @@ static int print_json(const inspection *x, mt_err *e) {
                {"vocab", c->vocab},
                {"context", c->context},
                {"kv_bytes_per_token", mt_kv_block_bytes(&d) / MT_KV_BLOCK}};
+  const char *act = mt_model_activations(x->w, x->opt.int8_activations);
   if (!rc) rc = mt_json_set(j, "family", mt_json_new_string(c->family, strlen(c->family)));
+  if (!rc) rc = mt_json_set(j, "activations", mt_json_new_string(act, strlen(act)));
   for (size_t i = 0; !rc && i < sizeof field / sizeof field[0]; i++)
     rc = mt_set_int(j, field[i].key, field[i].v);
   if (!rc) rc = mt_json_set(j, "ranks", ranks);

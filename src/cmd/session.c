@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "mutirao/wire.h"
-
-enum { DEFAULT_CHUNK = 128 };
+#include "progress.h"
 
 static int open_team(mt_session *s, mt_err *e) {
   int rc = mt_cpu_open(&s->cpu, NULL, e);
@@ -32,19 +31,32 @@ static int open_team(mt_session *s, mt_err *e) {
   return rc;
 }
 
+/* Core types are a host's: the first rank of each speaks. */
+static void warn_openblas(const mt_session *s) {
+  mt_blas_core core;
+  if (s->root)
+    mt_log(MT_LOG_WARN,
+           "--backend openblas: the last bits may differ between rank counts and machines");
+  if (mt_comm_local_rank(s->comm) == 0 && !mt_kernels_judge_openblas(&core))
+    mt_log(
+        MT_LOG_WARN,
+        "OpenBLAS takes this CPU for '%s': %.0f GFLOP/s of %.0f; set OPENBLAS_CORETYPE=%s in the "
+        "environment",
+        core.name, core.sgemm_per_s * 1e-9, core.fma_per_s * 1e-9, core.better);
+}
+
 static int open_kernels(mt_session *s, mt_err *e) {
   bool blas = !strcmp(mt_opt_string(s->opt, "backend"), "openblas");
   int rc = mt_kernels_get(blas ? "openblas" : mt_opt_string(s->opt, "isa"), &s->kn, e);
-  if (!rc && blas && s->root)
-    mt_log(MT_LOG_WARN,
-           "--backend openblas: the last bits may differ between rank counts and machines");
+  if (!rc && blas) warn_openblas(s);
   if (!rc) mt_log(MT_LOG_INFO, "kernels %s, %d threads", s->kn->isa, mt_team_size(s->team));
   return rc;
 }
 
 /* Command and options as a hash; what may differ from machine to machine is left out. */
 static uint64_t hash_request(const mt_opt *o) {
-  static const char *const local[] = {"threads", "max-memory", "isa", "ranks", "verbose", "quiet"};
+  static const char *const local[] = {"threads", "max-memory", "isa",       "ranks",
+                                      "verbose", "quiet",      "pack-cache"};
   int command = (int)mt_opt_get_command(o);
   uint64_t h = mt_hash64(MT_HASH_INIT, &command, sizeof command);
   const mt_opt_row *row;
@@ -132,6 +144,10 @@ mt_kv_type mt_session_kv_type(const mt_opt *o) {
   return !strcmp(kv, "f32") ? MT_KV_F32 : !strcmp(kv, "q8") ? MT_KV_Q8 : MT_KV_F16;
 }
 
+bool mt_session_int8(const mt_opt *o) {
+  return !strcmp(mt_opt_string(o, "activations"), "int8");
+}
+
 mt_reduce_options mt_session_reduce(const mt_session *s) {
   const char *inside = mt_opt_string(s->opt, "reduce-inside"),
              *between = mt_opt_string(s->opt, "reduce-between");
@@ -147,13 +163,15 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   rc = mt_comm_agree(s->comm, rc, e);
   if (rc) return rc;
   size_t chunk = mt_opt_is_set(s->opt, "chunk") ? (size_t)mt_opt_int(s->opt, "chunk") : room.chunk;
-  if (!chunk) chunk = DEFAULT_CHUNK;
+  if (!chunk) chunk = MT_SESSION_CHUNK;
   mt_model_options opt = {.kernels = s->kn,
                           .kv_type = mt_session_kv_type(s->opt),
+                          .int8_activations = mt_session_int8(s->opt),
                           .kv_tokens = room.tokens,
                           .max_seqs = room.seqs,
                           .max_rows = chunk > room.seqs ? chunk : room.seqs,
                           .max_memory_bytes = s->memory_limit,
+                          .pack_cache = mt_opt_string(s->opt, "pack-cache"),
                           .reduce_inside = mt_session_reduce(s).inside,
                           .reduce_between = mt_session_reduce(s).between};
   if (mt_opt_is_set(s->opt, "ctx"))
@@ -161,11 +179,19 @@ int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e) {
   else if (s->root && room.tokens)
     opt.kv_tokens = bounded_room(s, room, e);
   if (s->root && !opt.kv_tokens) opt.kv_tokens = largest_room(s, &opt, e);
+  mt_progress progress;
+  mt_progress_begin(&progress, mt_comm_size(s->comm));
+  if (s->root) {
+    opt.progress = mt_progress_tell;
+    opt.progress_arg = &progress;
+  }
   uint64_t t = mt_clock_ns();
   rc = mt_model_load(&s->model, s->comm, s->team, s->path, &opt, e);
+  mt_progress_end(&progress);
   if (rc) return rc;
-  mt_log(MT_LOG_INFO, "loaded in %.2f s, %.1f MiB read here", (double)(mt_clock_ns() - t) * 1e-9,
-         (double)mt_model_file_bytes_read(s->model) / 1048576.0);
+  mt_log(MT_LOG_INFO, "loaded in %.2f s, %.1f MiB read here, activations %s",
+         (double)(mt_clock_ns() - t) * 1e-9, (double)mt_model_file_bytes_read(s->model) / 1048576.0,
+         mt_model_activations(mt_model_get_weights(s->model), opt.int8_activations));
   return mt_comm_agree(s->comm, mt_engine_new(&s->engine, s->model, chunk, e), e);
 }
 

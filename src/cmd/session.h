@@ -19,6 +19,8 @@ typedef struct mt_session {
   uint64_t memory_limit; /* bytes that this rank may take */
 } mt_session;
 
+enum { MT_SESSION_CHUNK = 128 }; /* prompt rows of a step where nobody asks for another number */
+
 /* How large the cache must be. */
 typedef struct mt_room {
   size_t tokens; /* of all sequences together; 0: the model's context, or what memory allows */
@@ -32,6 +34,8 @@ int mt_session_open(mt_session *s, const mt_opt *o, mt_err *e);
 mt_reduce_options mt_session_reduce(const mt_session *s);
 /* What --kv-type names. */
 mt_kv_type mt_session_kv_type(const mt_opt *o);
+/* True for --activations int8. */
+bool mt_session_int8(const mt_opt *o);
 /* Loads the model; rank 0's `room` decides. `rc` is what rank 0 found out on its own before (a bad
  * prompt, say): if it is not MT_OK, nothing is loaded and every rank gets it. Collective. */
 int mt_session_load(mt_session *s, int rc, mt_room room, mt_err *e);

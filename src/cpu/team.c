@@ -12,7 +12,7 @@
 #include "cpu_impl.h"
 
 enum {
-  SPIN_NS = 100 * 1000,
+  SPIN_NS = 1000 * 1000, /* longer than what thread 0 does between two runs of a step */
   SPINS_PER_LOOK = 64, /* at the clock */
   CROWDED_YIELDS = 8,
 };
@@ -28,6 +28,12 @@ typedef struct member {
   int thread;
 } member;
 
+/* What is left of a thread's share. */
+typedef struct pile {
+  _Alignas(64) _Atomic size_t next;
+  size_t end, chunk;
+} pile;
+
 struct mt_team {
   gate work; /* another piece of work, or the end */
   gate done; /* all have finished it */
@@ -42,6 +48,7 @@ struct mt_team {
   int *core; /* NULL: threads are not bound */
   pthread_t *handle;
   member *member;
+  pile *pile;          /* [MT_TEAM_DEALS][n] */
   _Atomic int unbound; /* threads that could not bind */
 };
 
@@ -161,6 +168,28 @@ static int copy_cores(mt_team *t, const mt_cpu *c, const int *core, mt_err *e) {
   return MT_OK;
 }
 
+void mt_team_deal(mt_team *t, int slot, size_t n, size_t chunk) {
+  for (int i = 0; i < t->n; i++) {
+    pile *p = &t->pile[slot * t->n + i];
+    size_t begin;
+    mt_team_share(n, i, t->n, &begin, &p->end);
+    p->chunk = chunk ? chunk : 1;
+    atomic_store_explicit(&p->next, begin, memory_order_relaxed);
+  }
+}
+
+bool mt_team_take(mt_team *t, int slot, int thread, size_t *begin, size_t *end) {
+  for (int i = 0; i < t->n; i++) { /* its own pile first */
+    pile *p = &t->pile[slot * t->n + (thread + i) % t->n];
+    if (atomic_load_explicit(&p->next, memory_order_relaxed) >= p->end) continue;
+    *begin = atomic_fetch_add_explicit(&p->next, p->chunk, memory_order_relaxed);
+    if (*begin >= p->end) continue;
+    *end = p->end - *begin < p->chunk ? p->end : *begin + p->chunk;
+    return true;
+  }
+  return false;
+}
+
 static int start_threads(mt_team *t, mt_err *e) {
   t->handle = mt_calloc((size_t)t->n, sizeof *t->handle);
   t->member = mt_calloc((size_t)t->n, sizeof *t->member);
@@ -190,7 +219,9 @@ int mt_team_new(mt_team **out, const mt_cpu *c, int n_threads, const int *core, 
            "%d threads, but this process may use %d cores only (look at taskset, cgroup, or the "
            "binding of mpirun and srun: --bind-to none, --cpu-bind=none)",
            n_threads, c->n_cores);
-  int rc = copy_cores(t, c, core, e);
+  t->pile = aligned_alloc(_Alignof(pile), MT_TEAM_DEALS * (size_t)n_threads * sizeof *t->pile);
+  int rc = t->pile ? copy_cores(t, c, core, e)
+                   : mt_err_set(e, MT_ENOMEM, "no memory for %d threads", n_threads);
   if (!rc) settle(t, 0);
   if (!rc) rc = start_threads(t, e);
   if (rc) {
@@ -210,6 +241,7 @@ void mt_team_free(mt_team *t) {
   t->stop = true;
   gate_raise(&t->work);
   for (int i = 1; i <= t->started; i++) pthread_join(t->handle[i], NULL);
+  free(t->pile);
   free(t->core);
   free(t->handle);
   free(t->member);

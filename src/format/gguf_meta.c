@@ -18,22 +18,22 @@ const char *mt_gguf_tensor_type(uint32_t type, mt_dtype *out) {
     mt_dtype type; /* read only where `known` */
     bool known;
   } table[] = {
-      [0] = {"F32", MT_F32, true},    [1] = {"F16", MT_F16, true},
-      [2] = {"Q4_0", MT_Q4_0, true},  [3] = {"Q4_1", MT_Q4_1, true},
-      [6] = {"Q5_0", MT_Q5_0, true},  [7] = {"Q5_1", MT_Q5_1, true},
-      [8] = {"Q8_0", MT_Q8_0, true},  [9] = {.name = "Q8_1"},
-      [10] = {"Q2_K", MT_Q2_K, true}, [11] = {"Q3_K", MT_Q3_K, true},
-      [12] = {"Q4_K", MT_Q4_K, true}, [13] = {"Q5_K", MT_Q5_K, true},
-      [14] = {"Q6_K", MT_Q6_K, true}, [15] = {.name = "Q8_K"},
-      [16] = {.name = "IQ2_XXS"},     [17] = {.name = "IQ2_XS"},
-      [18] = {.name = "IQ3_XXS"},     [19] = {.name = "IQ1_S"},
-      [20] = {.name = "IQ4_NL"},      [21] = {.name = "IQ3_S"},
-      [22] = {.name = "IQ2_S"},       [23] = {.name = "IQ4_XS"},
-      [24] = {"I8", MT_I8, true},     [25] = {"I16", MT_I16, true},
-      [26] = {"I32", MT_I32, true},   [27] = {"I64", MT_I64, true},
-      [28] = {"F64", MT_F64, true},   [29] = {.name = "IQ1_M"},
-      [30] = {"BF16", MT_BF16, true}, [34] = {.name = "TQ1_0"},
-      [35] = {.name = "TQ2_0"},       [39] = {.name = "MXFP4"},
+      [0] = {"F32", MT_F32, true},        [1] = {"F16", MT_F16, true},
+      [2] = {"Q4_0", MT_Q4_0, true},      [3] = {"Q4_1", MT_Q4_1, true},
+      [6] = {"Q5_0", MT_Q5_0, true},      [7] = {"Q5_1", MT_Q5_1, true},
+      [8] = {"Q8_0", MT_Q8_0, true},      [9] = {.name = "Q8_1"},
+      [10] = {"Q2_K", MT_Q2_K, true},     [11] = {"Q3_K", MT_Q3_K, true},
+      [12] = {"Q4_K", MT_Q4_K, true},     [13] = {"Q5_K", MT_Q5_K, true},
+      [14] = {"Q6_K", MT_Q6_K, true},     [15] = {.name = "Q8_K"},
+      [16] = {.name = "IQ2_XXS"},         [17] = {.name = "IQ2_XS"},
+      [18] = {.name = "IQ3_XXS"},         [19] = {.name = "IQ1_S"},
+      [20] = {"IQ4_NL", MT_IQ4_NL, true}, [21] = {.name = "IQ3_S"},
+      [22] = {.name = "IQ2_S"},           [23] = {"IQ4_XS", MT_IQ4_XS, true},
+      [24] = {"I8", MT_I8, true},         [25] = {"I16", MT_I16, true},
+      [26] = {"I32", MT_I32, true},       [27] = {"I64", MT_I64, true},
+      [28] = {"F64", MT_F64, true},       [29] = {.name = "IQ1_M"},
+      [30] = {"BF16", MT_BF16, true},     [34] = {.name = "TQ1_0"},
+      [35] = {.name = "TQ2_0"},           [39] = {"MXFP4", MT_MXFP4, true},
   };
   *out = MT_DTYPE_COUNT;
   if (type >= sizeof table / sizeof table[0] || !table[type].name) return "unknown";

@@ -30,14 +30,15 @@ int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, s
   size_t slots = qi ? qi->slots : 0, stride = (m->n_blocks * slots + ALIGN - 1) / ALIGN * ALIGN;
   size_t n, n_scales, at = 0, q, hi, lo, scale, sum;
   if (!mt_size_mul(n_rows, stride, &n) || !mt_size_mul(n_rows, m->n_blocks, &n_scales) ||
-      !take(&at, n, sizeof *a->q, &q) || !take(&at, n, 1, &hi) || !take(&at, n, 1, &lo) ||
-      !take(&at, n_scales, sizeof *a->scale, &scale) || !take(&at, n_scales, sizeof *a->sum, &sum))
+      !take(&at, n, sizeof *a->q, &q) || !take(&at, n, 1, &hi) ||
+      !take(&at, a->int8 ? 0 : n, 1, &lo) || !take(&at, n_scales, sizeof *a->scale, &scale) ||
+      !take(&at, n_scales, sizeof *a->sum, &sum))
     return mt_err_set(e, MT_ERANGE, "%zu input rows of %zu do not fit", n_rows, m->cols);
   if (at > a->cap_bytes) {
-    mt_act_free(a);
+    free(a->mem);
     a->mem = aligned_alloc(ALIGN, at);
+    a->cap_bytes = a->mem ? at : 0;
     if (!a->mem) return mt_err_set(e, MT_ENOMEM, "no memory for %zu input rows", n_rows);
-    a->cap_bytes = at;
   }
   a->n_rows = n_rows;
   a->x = x;
@@ -49,7 +50,7 @@ int mt_act_reserve(mt_act *a, const mt_matrix *m, const float *x, size_t ld_x, s
   uint8_t *mem = a->mem;
   a->q = (int16_t *)(void *)(mem + q);
   a->hi = (int8_t *)(mem + hi);
-  a->lo = (int8_t *)(mem + lo);
+  a->lo = a->int8 ? NULL : (int8_t *)(mem + lo);
   a->scale = (float *)(void *)(mem + scale);
   a->sum = (int32_t *)(void *)(mem + sum);
   return MT_OK;

@@ -3,6 +3,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <xmmintrin.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 #include "impl.h"
@@ -25,6 +27,10 @@ static bool has_f16c(void) {
 static bool has_avx2(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
+static bool has_avxvnni(void) {
+  unsigned a, b, c, d;
+  return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bit_AVXVNNI);
+}
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -32,14 +38,22 @@ static bool has_avx512(void) {
 static bool has_avx512vnni(void) {
   return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
+#elif defined(__aarch64__)
+static bool has_neondot(void) {
+  return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+}
 #endif
 
 /* Best first. */
 static const candidate CANDIDATES[] = {
 #if defined(__x86_64__)
     {&mt_kernels_avx512vnni, has_avx512vnni},
+    {&mt_kernels_avxvnni, has_avxvnni},
     {&mt_kernels_avx512, has_avx512},
     {&mt_kernels_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {&mt_kernels_neondot, has_neondot},
+    {&mt_kernels_neon, always}, /* part of every aarch64 */
 #endif
     {&mt_kernels_ref, always},
 };
@@ -67,11 +81,8 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
     *out = mt_kernels_best();
     return MT_OK;
   }
-  if (asked == isa && !strcmp(asked, "openblas")) { /* inexact: never by MUTIRAO_ISA */
-    *out = mt_kernels_openblas();
-    if (!*out) return mt_err_set(e, MT_EUNSUPPORTED, "libopenblas.so.0 cannot be loaded");
-    return MT_OK;
-  }
+  if (asked == isa && !strcmp(asked, "openblas")) /* inexact: never by MUTIRAO_ISA */
+    return mt_kernels_openblas(out, e);
   for (size_t i = 0; i < N_CANDIDATES; i++) {
     if (strcmp(asked, CANDIDATES[i].table->isa)) continue;
     if (!CANDIDATES[i].usable()) return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);

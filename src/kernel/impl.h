@@ -13,21 +13,40 @@ enum {
   MT_LAYOUT_ROWS_F32 /* openblas: [n_panels × 16][cols] f32, row-major */
 };
 
-/* Packing of a quantized type. A panel is [n_supers][super_bytes], then
- * [n_blocks][record_bytes]; a record is the low plane, the high plane, the scales. Element e of
- * a block belongs to group g = e / 4 and stands at byte p = row × 4 + e % 4 of a 64-byte vector:
- * 8 bits: vector g; 4 bits: vector g % (groups / 2), shifted by 4 × (g / (groups / 2)); 2 bits:
- * shifted by 2 g. The high plane holds the bits above those: one vector, shifted by g (1 bit) or
- * 2 g (2 bits); with 1 bit and 4 groups it is half a vector, byte p % 32 shifted by g + 4 × (p /
- * 32). */
+/* How the scale d_w of a block is stored (and m_w, where the type has a minimum). */
+typedef enum mt_scale_kind {
+  MT_SCALE_F16,   /* f16 d, f16 m beside the block */
+  MT_SCALE_SUPER, /* f16 d, f16 dmin for 256 elements; beside the block small integers sc and m:
+                     d_w = d × sc, m_w = −(dmin × m) */
+  MT_SCALE_E8M0   /* a byte e beside the block: d_w = 2^(e − 128) */
+} mt_scale_kind;
+
+/* A quantized type: how the file stores it and how it is packed. A panel is
+ * [n_supers][super_bytes], then [n_blocks][record_bytes]; a record is the low plane, the high
+ * plane, the scales. Element e of a block belongs to group g = e / 4 and stands at byte p = row × 4
+ * + e % 4 of a 64-byte vector: 8 bits: vector g; 4 bits: vector g % (groups / 2), shifted by 4 × (g
+ * / (groups / 2)); 2 bits: shifted by 2 g. The high plane holds the bits above those: one vector,
+ * shifted by g (1 bit) or 2 g (2 bits); with 1 bit and 4 groups it is half a vector, byte p % 32
+ * shifted by g + 4 × (p / 32). Scales lie [d 16 rows][m 16 rows], the integers of a super-block
+ * [sc][m] as bytes, or in scale_bytes = 16 as one byte sc | m << 4. */
 typedef struct mt_qinfo {
-  uint8_t slots;     /* elements of a block: 32 or 16 */
-  uint8_t low_bits;  /* 8, 4, 2 */
-  uint8_t high_bits; /* 0, 1, 2 */
-  uint8_t bias;      /* value = code − bias; 8-bit codes are signed */
-  bool has_min;      /* a second scale m_w multiplies Σq */
+  uint8_t slots;        /* elements of a block: 32 or 16 */
+  uint8_t low_bits;     /* 8, 4, 2 */
+  uint8_t high_bits;    /* 0, 1, 2 */
+  uint8_t bias;         /* value = code − bias; 8-bit codes are signed */
+  const int8_t *values; /* [16] value of each 4-bit code; NULL where the bias says it */
+  bool has_min;         /* a second scale m_w multiplies Σq */
+  mt_scale_kind scale;
+  uint8_t d_at, m_at; /* where the f16 d and m (dmin) stand in the file's block; m_at = d_at where
+                         there is none */
   uint16_t low_bytes, high_bytes, scale_bytes, super_bytes, record_bytes;
+  /* Codes of block s (of `slots`) within the file's block b; *sc and *m where the type has such
+   * bytes beside the block. */
+  void (*unpack)(const uint8_t *b, size_t s, uint8_t *code, uint8_t *sc, uint8_t *m);
 } mt_qinfo;
+
+/* Values of the 4-bit codes of IQ4_NL and IQ4_XS, and of MXFP4. */
+extern const int8_t mt_iq4_values[16], mt_mxfp4_values[16];
 
 /* NULL for plain types. */
 const mt_qinfo *mt_qinfo_get(mt_dtype type);
@@ -35,20 +54,30 @@ const mt_qinfo *mt_qinfo_get(mt_dtype type);
 static inline size_t mt_panel_supers_bytes(const mt_matrix *m, const mt_qinfo *qi) {
   return m->n_supers * qi->super_bytes;
 }
+static inline int8_t mt_code_value(const mt_qinfo *qi, uint8_t code) {
+  return qi->values ? qi->values[code] : (int8_t)(code - qi->bias);
+}
 
-/* Codes (code − bias), and the scales in f32, of one block of one row of a file, `sub` counting
- * blocks of qi->slots from the start of `src`. min is what multiplies Σq (already with its
- * sign). */
+/* Block `sub` of one row of a file, counting blocks of qi->slots from the start of `src`: its codes
+ * and the bytes beside it. Returns the file's block that holds it. */
+const uint8_t *mt_file_codes(mt_dtype type, const uint8_t *src, size_t sub, uint8_t *code,
+                             uint8_t *sc, uint8_t *m);
+/* The scales in f32. `d` and `m` are the f16 fields, each read only where the type has it. min is
+ * what multiplies Σq (already with its sign), 0 where there is none. */
+void mt_scales(const mt_qinfo *qi, const uint8_t *d, const uint8_t *m, uint8_t sc, uint8_t mn,
+               float *scale, float *min);
+/* Values and scales of such a block. */
 void mt_file_block(mt_dtype type, const uint8_t *src, size_t sub, int8_t *value, float *scale,
                    float *min);
-/* The 6-bit scale and minimum of block s (0 … 7) from the 12 bytes of Q4_K and Q5_K. */
-void mt_scale_min_k4(const uint8_t *p, size_t s, uint8_t *sc, uint8_t *mn);
-/* The signed scale of block s (0 … 15) from the 12 bytes of Q3_K. */
-int8_t mt_scale_q3_k(const uint8_t *p, size_t s);
 /* The same from a packed matrix: values of all slots, scale and minimum of one row of a panel. */
 void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row, int8_t *value);
 void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row, float *scale,
                       float *min);
+
+/* Packs the 16 rows of a panel, which lie anywhere, together (pack.c). False, and nothing done,
+ * where this needs row by row: cut blocks, fewer rows, another layout. */
+bool mt_pack_panel(mt_matrix *m, size_t panel, const uint8_t *const row[MT_PANEL_ROWS],
+                   size_t src_k);
 
 /* ---- bits -------------------------------------------------------------------------------- */
 
@@ -74,6 +103,11 @@ static inline float mt_f16_to_f32(uint16_t h) {
   if (e == 0) return mt_f32_of_bits(sign | mt_f32_bits((float)m * 0x1p-24f));
   if (e == 31) return mt_f32_of_bits(sign | 0x7f800000u | m << 13 | (m ? 0x400000u : 0));
   return mt_f32_of_bits(sign | (e + 112) << 23 | m << 13);
+}
+
+/* 2^(e − 128), as ggml reads the scales of MXFP4, whose values it doubles: 255 is 2^127, no NaN. */
+static inline float mt_e8m0_to_f32(uint8_t e) {
+  return mt_f32_of_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
 /* To nearest, ties to even; beyond the largest finite value infinity; gradual underflow. */
@@ -116,9 +150,10 @@ static inline float mt_bf16_to_f32(uint16_t h) {
 #define MT_GELU_A (-0x1.988454p+0f)
 #define MT_GELU_B 0x1.6e4e26p-5f
 
-/* Activations: largest quantum, and the least maximum that is not taken for zero (so that its
- * inverse is finite). */
+/* Activations: largest quantum of 16 and of 8 bits, and the least maximum that is not taken for
+ * zero (so that its inverse is finite). */
 #define MT_ACT_MAX    32639.0f
+#define MT_ACT8_MAX   127.0f
 #define MT_KV_Q8_MAX  127.0f
 #define MT_QUANT_TINY 0x1p-100f
 /* rint of a double below 2^51 in magnitude: add it, and the low bits are the integer. */
@@ -167,7 +202,11 @@ static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   return left < MT_PANEL_ROWS ? left : MT_PANEL_ROWS;
 }
 
-/* Reference code that the others use where speed does not matter. mt_values_ref: acc_d for d in
+void mt_attend_many_ref(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                        float scale, const void *const *k_block, const void *const *v_block,
+                        const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+/* Reference code that the others use where speed does not matter, or where they have no kernel for
+ * a type yet. mt_values_ref: acc_d for d in
  * [d_begin, head_dim). */
 void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,
                      const float *k, const float *v);
@@ -177,14 +216,24 @@ bool mt_sum_parts_ref(const int64_t *const *part, size_t n_parts, size_t at, siz
                       unsigned limit_bits, int64_t *out);
 bool mt_round_sums_ref(const int64_t *sum, size_t n, int exp, float *out);
 
+void mt_gemm_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                 size_t row_begin, size_t row_end, float *out, size_t ld_out);
+int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                      size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
+
 extern const mt_kernels mt_kernels_ref;
 #if defined(__x86_64__)
 extern const mt_kernels mt_kernels_avx2;
+extern const mt_kernels mt_kernels_avxvnni;
 extern const mt_kernels mt_kernels_avx512;
 extern const mt_kernels mt_kernels_avx512vnni;
+#elif defined(__aarch64__)
+extern const mt_kernels mt_kernels_neon;
+extern const mt_kernels mt_kernels_neondot;
 #endif
 /* The best exact table of this CPU, and the inexact one that is made from it on first use. */
 const mt_kernels *mt_kernels_best(void);
-const mt_kernels *mt_kernels_openblas(void); /* NULL where the library cannot be loaded */
+/* MT_EUNSUPPORTED where the library cannot be loaded or takes this CPU for more than it is. */
+int mt_kernels_openblas(const mt_kernels **out, mt_err *e);
 
 #endif

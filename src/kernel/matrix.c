@@ -3,31 +3,7 @@
 
 #include "impl.h"
 
-#define QINFO(slots_, low, high, bias_, min, scales, supers)                                      \
-  {                                                                                               \
-    .slots = (slots_), .low_bits = (low), .high_bits = (high), .bias = (bias_), .has_min = (min), \
-    .low_bytes = (slots_)*2 * (low), .high_bytes = (slots_)*2 * (high), .scale_bytes = (scales),  \
-    .super_bytes = (supers), .record_bytes = (slots_)*2 * ((low) + (high)) + (scales)             \
-  }
-
-static const mt_qinfo QINFO[MT_DTYPE_COUNT] = {
-    [MT_Q8_0] = QINFO(32, 8, 0, 0, false, 32, 0),  /* f16 d */
-    [MT_Q4_0] = QINFO(32, 4, 0, 8, false, 32, 0),  /* f16 d */
-    [MT_Q4_1] = QINFO(32, 4, 0, 0, true, 64, 0),   /* f16 d, f16 m */
-    [MT_Q5_0] = QINFO(32, 4, 1, 16, false, 32, 0), /* f16 d */
-    [MT_Q5_1] = QINFO(32, 4, 1, 0, true, 64, 0),   /* f16 d, f16 m */
-    [MT_Q2_K] = QINFO(16, 2, 0, 0, true, 16, 64),  /* u4 sc, u4 m; super: f16 d, f16 dmin */
-    [MT_Q3_K] = QINFO(16, 2, 1, 4, false, 16, 32), /* i8 sc; super: f16 d */
-    [MT_Q4_K] = QINFO(32, 4, 0, 0, true, 32, 64),  /* u8 sc, u8 m; super: f16 d, f16 dmin */
-    [MT_Q5_K] = QINFO(32, 4, 1, 0, true, 32, 64),  /* u8 sc, u8 m; super: f16 d, f16 dmin */
-    [MT_Q6_K] = QINFO(16, 4, 2, 32, false, 16, 32) /* i8 sc; super: f16 d */
-};
-
 enum { CACHE_LINE = 64, PACK_TILE = 64 };
-
-const mt_qinfo *mt_qinfo_get(mt_dtype type) {
-  return QINFO[type].slots ? &QINFO[type] : NULL;
-}
 
 /* ---- layout ------------------------------------------------------------------------------ */
 
@@ -198,57 +174,36 @@ static unsigned get_code(const mt_qinfo *qi, const uint8_t *rec, size_t row, siz
   return (rec[p] >> (2 * g) & 3u) | up << 2;
 }
 
-/* The six-bit fields of Q4_K and Q5_K become bytes; everything else is kept as it is. `scales`
- * is the record's, `super` the panel's entry for the block of 256, b the file's block, s the
- * block of qi->slots within it. */
-static void put_scales(mt_dtype type, uint8_t *scales, uint8_t *super, size_t row, const uint8_t *b,
-                       size_t s) {
-  uint8_t *d = super + 2 * row, *dmin = super + 2 * (MT_PANEL_ROWS + row);
-  switch (type) {
-    case MT_Q4_1:
-    case MT_Q5_1: memcpy(scales + 2 * (MT_PANEL_ROWS + row), b + 2, 2); /* fallthrough */
-    case MT_Q8_0:
-    case MT_Q4_0:
-    case MT_Q5_0: memcpy(scales + 2 * row, b, 2); break;
-    case MT_Q2_K:
-      scales[row] = b[s];
-      memcpy(d, b + 80, 2);
-      memcpy(dmin, b + 82, 2);
-      break;
-    case MT_Q3_K:
-      scales[row] = (uint8_t)mt_scale_q3_k(b + 96, s);
-      memcpy(d, b + 108, 2);
-      break;
-    case MT_Q4_K:
-    case MT_Q5_K:
-      mt_scale_min_k4(b + 4, s, &scales[row], &scales[MT_PANEL_ROWS + row]);
-      memcpy(d, b, 2);
-      memcpy(dmin, b + 2, 2);
-      break;
-    default:
-      scales[row] = b[192 + s];
-      memcpy(d, b + 208, 2);
-      break;
+/* Scales are kept as they are; only six-bit fields become bytes. `scales` is the record's, `super`
+ * the panel's entry for the block of 256, b the file's block, sc and m what its type has beside the
+ * codes. */
+static void put_scales(const mt_qinfo *qi, uint8_t *scales, uint8_t *super, size_t row,
+                       const uint8_t *b, uint8_t sc, uint8_t m) {
+  if (qi->scale != MT_SCALE_E8M0) {
+    uint8_t *to = qi->scale == MT_SCALE_SUPER ? super : scales;
+    memcpy(to + 2 * row, b + qi->d_at, 2);
+    if (qi->has_min) memcpy(to + 2 * (MT_PANEL_ROWS + row), b + qi->m_at, 2);
   }
+  if (qi->scale == MT_SCALE_F16) return;
+  bool apart = qi->has_min && qi->scale_bytes == 2 * MT_PANEL_ROWS;
+  scales[row] = (uint8_t)(apart ? sc : sc | m << 4);
+  if (apart) scales[MT_PANEL_ROWS + row] = m;
 }
 
 static void pack_quantized_row(mt_matrix *m, size_t row, const uint8_t *src, size_t src_k) {
   const mt_qinfo *qi = mt_qinfo_get(m->type);
-  const mt_dtype_info *t = mt_dtype_get(m->type);
   uint8_t *panel = m->data + row / MT_PANEL_ROWS * m->panel_bytes;
   uint8_t *rec = panel + mt_panel_supers_bytes(m, qi);
   size_t lane = row % MT_PANEL_ROWS;
   for (size_t i = 0; i < m->n_blocks; i++, rec += qi->record_bytes) {
     const mt_kblock *kb = &m->block[i];
-    size_t at = src_k + kb->begin, sub = at / qi->slots, skip = at % qi->slots;
-    int8_t value[32];
-    uint8_t code[32] = {0};
-    float scale, min;
-    mt_file_block(m->type, src, sub, value, &scale, &min);
-    for (size_t e = 0; e < kb->len; e++) code[e] = (uint8_t)(value[skip + e] + qi->bias);
+    size_t at = src_k + kb->begin;
+    uint8_t file[32], code[32] = {0}, sc, min;
+    const uint8_t *b = mt_file_codes(m->type, src, at / qi->slots, file, &sc, &min);
+    memcpy(code, file + at % qi->slots, kb->len);
     put_codes(qi, rec, lane, code);
-    put_scales(m->type, rec + qi->low_bytes + qi->high_bytes, panel + kb->super * qi->super_bytes,
-               lane, src + at / t->block_elems * t->block_bytes, at % t->block_elems / qi->slots);
+    put_scales(qi, rec + qi->low_bytes + qi->high_bytes, panel + kb->super * qi->super_bytes, lane,
+               b, sc, min);
   }
 }
 
@@ -271,23 +226,40 @@ static void pack_plain_rows(mt_matrix *m, size_t row, size_t end, const uint8_t 
   }
 }
 
+/* Rows [row, end) of one panel, stride bytes apart. */
+static void pack_rows(mt_matrix *m, size_t row, size_t end, const uint8_t *src, size_t stride,
+                      size_t src_k) {
+  size_t size = mt_dtype_get(m->type)->block_bytes;
+  if (!m->n_blocks && m->layout == MT_LAYOUT_PANELS) {
+    pack_plain_rows(m, row, end, src, stride, src_k);
+    return;
+  }
+  for (; row < end; row++, src += stride)
+    if (m->layout == MT_LAYOUT_ROWS_F32)
+      mt_dequantize(m->type, src + src_k * size, m->cols, (float *)(void *)m->data + row * m->cols);
+    else
+      pack_quantized_row(m, row, src, src_k);
+}
+
+void mt_matrix_pack_panel(mt_matrix *m, size_t panel, const void *const *row, size_t src_k) {
+  const uint8_t *from[MT_PANEL_ROWS] = {0};
+  size_t first = panel * MT_PANEL_ROWS, n = mt_panel_rows(m, panel);
+  for (size_t r = 0; r < n; r++) from[r] = row[r];
+  if (mt_pack_panel(m, panel, from, src_k)) return;
+  for (size_t r = 0; r < n; r++) pack_rows(m, first + r, first + r + 1, from[r], 0, src_k);
+}
+
 void mt_matrix_pack(mt_matrix *m, size_t row_begin, size_t n_rows, const void *src,
                     size_t src_row_bytes, size_t src_k) {
   const uint8_t *from = src;
-  size_t end = row_begin + n_rows, size = mt_dtype_get(m->type)->block_bytes;
-  for (size_t r = row_begin, next; r < end; r = next) {
+  size_t end = row_begin + n_rows;
+  for (size_t r = row_begin, next; r < end; from += (next - r) * src_row_bytes, r = next) {
+    const uint8_t *row[MT_PANEL_ROWS];
     next = (r / MT_PANEL_ROWS + 1) * MT_PANEL_ROWS;
     if (next > end) next = end;
-    const uint8_t *at = from + (r - row_begin) * src_row_bytes;
-    if (m->layout == MT_LAYOUT_ROWS_F32)
-      for (size_t i = r; i < next; i++)
-        mt_dequantize(m->type, at + (i - r) * src_row_bytes + src_k * size, m->cols,
-                      (float *)(void *)m->data + i * m->cols);
-    else if (m->n_blocks)
-      for (size_t i = r; i < next; i++)
-        pack_quantized_row(m, i, at + (i - r) * src_row_bytes, src_k);
-    else
-      pack_plain_rows(m, r, next, at, src_row_bytes, src_k);
+    for (size_t i = 0; i < next - r; i++) row[i] = from + i * src_row_bytes;
+    if (next - r < MT_PANEL_ROWS || !mt_pack_panel(m, r / MT_PANEL_ROWS, row, src_k))
+      pack_rows(m, r, next, from, src_row_bytes, src_k);
   }
 }
 
@@ -299,29 +271,20 @@ void mt_packed_scales(const mt_matrix *m, size_t panel, size_t block, size_t row
   const uint8_t *p = m->data + panel * m->panel_bytes;
   const uint8_t *sc =
       p + mt_panel_supers_bytes(m, qi) + (block + 1) * qi->record_bytes - qi->scale_bytes;
-  const uint8_t *super = p + m->block[block].super * qi->super_bytes;
-  *min = 0;
-  if (!qi->super_bytes) {
-    *scale = mt_f16_to_f32(mt_load_u16(sc + 2 * row));
-    if (qi->has_min) *min = mt_f16_to_f32(mt_load_u16(sc + 2 * (MT_PANEL_ROWS + row)));
-    return;
-  }
-  float d = mt_f16_to_f32(mt_load_u16(super + 2 * row));
-  if (!qi->has_min) {
-    *scale = d * (float)(int8_t)sc[row];
-    return;
-  }
-  float dmin = mt_f16_to_f32(mt_load_u16(super + 2 * (MT_PANEL_ROWS + row)));
-  bool nibbles = m->type == MT_Q2_K;
-  *scale = d * (float)(nibbles ? sc[row] & 15 : sc[row]);
-  *min = -(dmin * (float)(nibbles ? sc[row] >> 4 : sc[MT_PANEL_ROWS + row]));
+  const uint8_t *halves =
+      qi->scale == MT_SCALE_SUPER ? p + m->block[block].super * qi->super_bytes : sc;
+  bool nibbles = qi->scale == MT_SCALE_SUPER && qi->has_min && qi->scale_bytes == MT_PANEL_ROWS;
+  uint8_t s = nibbles ? sc[row] & 15 : sc[row];
+  uint8_t mn = nibbles ? sc[row] >> 4 : qi->has_min ? sc[MT_PANEL_ROWS + row] : 0;
+  mt_scales(qi, halves + 2 * row, halves + 2 * (MT_PANEL_ROWS + row), s, mn, scale, min);
 }
 
 void mt_packed_values(const mt_matrix *m, size_t panel, size_t block, size_t row, int8_t *value) {
   const mt_qinfo *qi = mt_qinfo_get(m->type);
   const uint8_t *rec =
       m->data + panel * m->panel_bytes + mt_panel_supers_bytes(m, qi) + block * qi->record_bytes;
-  for (size_t e = 0; e < qi->slots; e++) value[e] = (int8_t)(get_code(qi, rec, row, e) - qi->bias);
+  for (size_t e = 0; e < qi->slots; e++)
+    value[e] = mt_code_value(qi, (uint8_t)get_code(qi, rec, row, e));
 }
 
 static void quantized_row(const mt_matrix *m, size_t row, float *out) {

@@ -7,10 +7,12 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "impl.h"
 
 static __typeof__(&cblas_sgemm) blas_sgemm;
+static const char *core_name = ""; /* the library's string */
 static const mt_kernels *exact_table;
 static mt_kernels table;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -74,15 +76,90 @@ static int gemm_units(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
   return failed;
 }
 
+/* ---- the core type ----------------------------------------------------------------------- */
+
+enum { OLD, FMA, AVX512 }; /* what the kernels for a core type need */
+
+/* OpenBLAS's names of the x86-64 without fused multiply-adds ("Unknown" runs Prescott's kernels),
+ * and of those with AVX-512. Any other is one with AVX2, or is newer than this list. */
+static int level_of_core(const char *name) {
+  static const struct {
+    const char *name;
+    int level;
+  } CORES[] = {{"Unknown", OLD},     {"Katmai", OLD},        {"Coppermine", OLD},
+               {"Northwood", OLD},   {"Prescott", OLD},      {"Banias", OLD},
+               {"Atom", OLD},        {"Core2", OLD},         {"Penryn", OLD},
+               {"Dunnington", OLD},  {"Nehalem", OLD},       {"Sandybridge", OLD},
+               {"Athlon", OLD},      {"Opteron", OLD},       {"Opteron_SSE3", OLD},
+               {"Barcelona", OLD},   {"Bobcat", OLD},        {"Nano", OLD},
+               {"SkylakeX", AVX512}, {"Cooperlake", AVX512}, {"SapphireRapids", AVX512}};
+  for (size_t i = 0; i < sizeof CORES / sizeof CORES[0]; i++)
+    if (!strcasecmp(name, CORES[i].name)) return CORES[i].level;
+  return FMA;
+}
+
+/* By CPUID. Whatever we run on has fused multiply-adds. */
+static int level_of_cpu(void) {
+  return strstr(exact_table->isa, "avx512") ? AVX512 : FMA;
+}
+
+/* A core type that runs at full speed here, and that every version knows. */
+static const char *fitting_core(void) {
+#if defined(__x86_64__)
+  return level_of_cpu() == AVX512 ? "SkylakeX" : "Haswell";
+#else
+  return "CORTEXA57";
+#endif
+}
+
+/* Best of a few runs taken in turn: what slows the machine for a while slows neither alone. A
+ * product of this size comes near the library's best. */
+static void measure_rates(mt_blas_core *c) {
+  enum { SIDE = 192, ELEMS = SIDE * SIDE, RUNS = 10, ROUNDS = 2000 };
+  float *a = mt_pages_alloc(3 * ELEMS * sizeof *a);
+  for (int i = 0; a && i < RUNS; i++) {
+    uint64_t t0 = mt_clock_ns();
+    blas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, a + ELEMS,
+               SIDE, 0.0f, a + 2 * ELEMS, SIDE);
+    uint64_t t1 = mt_clock_ns(), ops = mt_kernels_run_fma(exact_table, ROUNDS);
+    uint64_t t2 = mt_clock_ns();
+    double sgemm = 2e9 * SIDE * ELEMS / (double)(t1 - t0),
+           fma = 1e9 * (double)ops / (double)(t2 - t1);
+    if (sgemm > c->sgemm_per_s) c->sgemm_per_s = sgemm;
+    if (fma > c->fma_per_s) c->fma_per_s = fma;
+  }
+  mt_pages_free(a, 3 * ELEMS * sizeof *a);
+}
+
+bool mt_kernels_judge_openblas(mt_blas_core *c) {
+  *c = (mt_blas_core){.name = "", .better = ""};
+  const mt_kernels *kn;
+  if (mt_kernels_openblas(&kn, NULL)) return true;
+  c->name = core_name;
+  if (!c->name[0]) return true; /* it does not say, so there is nothing to find wanting */
+  c->better = fitting_core();
+  measure_rates(c);
+  if (!strcasecmp(c->name, c->better)) return true;
+  return level_of_core(c->name) >= FMA && 2 * c->sgemm_per_s >= c->fma_per_s;
+}
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+/* ISO C has no cast from object to function pointer. */
+static void find(void *lib, const char *name, void *function) {
+  void *at = lib ? dlsym(lib, name) : NULL;
+  memcpy(function, &at, sizeof at);
+}
+
 /* Our callers bring their own threads. */
 static void fill(void) {
   exact_table = mt_kernels_best();
   setenv("OPENBLAS_NUM_THREADS", "1", 1); /* read when the library is loaded */
   void *lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-  void *sgemm_at = lib ? dlsym(lib, "cblas_sgemm") : NULL;
-  if (!sgemm_at) return;
-  memcpy(&blas_sgemm, &sgemm_at,
-         sizeof blas_sgemm); /* ISO C has no cast from object to function pointer */
+  char *(*get_corename)(void);
+  find(lib, "cblas_sgemm", &blas_sgemm);
+  find(lib, "openblas_get_corename", &get_corename);
+  if (get_corename) core_name = get_corename();
   table = *exact_table;
   table.isa = "openblas";
   table.exact = false;
@@ -91,7 +168,14 @@ static void fill(void) {
   table.gemm_units = gemm_units;
 }
 
-const mt_kernels *mt_kernels_openblas(void) {
+int mt_kernels_openblas(const mt_kernels **out, mt_err *e) {
   pthread_once(&once, fill);
-  return blas_sgemm ? &table : NULL;
+  if (!blas_sgemm) return mt_err_set(e, MT_EUNSUPPORTED, "libopenblas.so.0 cannot be loaded");
+  if (level_of_core(core_name) > level_of_cpu())
+    return mt_err_set(e, MT_EUNSUPPORTED,
+                      "OpenBLAS's core type is %s, which needs AVX-512, and this CPU has none: set "
+                      "OPENBLAS_CORETYPE=%s in the environment",
+                      core_name, fitting_core());
+  *out = &table;
+  return MT_OK;
 }

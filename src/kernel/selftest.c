@@ -25,29 +25,35 @@ static void add_hash(state *s, const void *p, size_t n) {
   s->hash = mt_hash64(s->hash, p, n);
 }
 
-/* Any bytes are a valid block, except that the f16 fields must be ordinary numbers. */
+/* The f16 at p becomes an ordinary number: exponent 8 … 11 of 31. */
+static void tame_f16(uint8_t *p) {
+  p[1] = (uint8_t)((p[1] & 0x8f) | 0x20);
+}
+
+/* Any bytes are a valid block, except that scales must be ordinary numbers. */
 static void random_weights(state *s, mt_dtype type, uint8_t *w, size_t bytes) {
   if (type == MT_F32) {
     random_row(s, (float *)(void *)w, bytes / 4);
     return;
   }
   for (size_t i = 0; i < bytes; i++) w[i] = (uint8_t)(mt_uniform(SEED, 0, s->position++, 0) * 256);
+  const mt_qinfo *qi = mt_qinfo_get(type);
   size_t step = mt_dtype_get(type)->block_bytes;
   for (size_t at = 0; at < bytes; at += step)
-    for (size_t f = 0; f < step; f += 2) {
-      uint8_t *high = w + at + f + 1;
-      bool scale =
-          type == MT_F16 || type == MT_BF16 || (type >= MT_Q2_K ? f < 4 || f + 4 >= step : f < 4);
-      if (scale) *high = (uint8_t)((*high & 0x8f) | 0x20); /* exponent 8 … 11 of 31 */
+    if (qi && qi->scale == MT_SCALE_E8M0) {
+      w[at + qi->d_at] = (uint8_t)(118 + (w[at + qi->d_at] & 7));
+    } else {
+      tame_f16(w + at + (qi ? qi->d_at : 0));
+      if (qi) tame_f16(w + at + qi->m_at);
     }
 }
 
-static void test_gemm(state *s, mt_dtype type, const float *x) {
+static void test_gemm(state *s, mt_dtype type, bool int8, const float *x) {
   static const uint32_t unit[] = {0, 272, 290, COLS - 32};
   const mt_dtype_info *t = mt_dtype_get(type);
   size_t file_cols = 768, row_bytes = mt_dtype_row_bytes(type, file_cols), cols = COLS - 32;
   mt_matrix m = {0};
-  mt_act a = {0};
+  mt_act a = {.int8 = int8};
   float out[N_TOKENS * ROWS] = {0};
   int64_t acc[N_TOKENS * ROWS] = {0};
   int exp[N_TOKENS] = {-30, -31, -32, -20, -40};
@@ -92,6 +98,22 @@ static void test_rows(state *s, const float *x) {
   add_hash(s, y, sizeof y);
 }
 
+static void test_attend_many(state *s, mt_kv_type type, const float *x, const void *const *k,
+                             const void *const *v) {
+  enum { N = 3 };
+  const float *q[N] = {x, x + 1, x + 2};
+  const size_t lo[N] = {0, 5, 64}, hi[N] = {70, N_KEYS, 71};
+  float acc[N][HEAD_DIM] = {{0}}, *scratch = mt_malloc(mt_attend_scratch_floats(HEAD_DIM), 4);
+  mt_attn_part part[N] = {{.acc = acc[0]}, {.acc = acc[1]}, {.acc = acc[2]}};
+  if (scratch) s->kn->attend_many(type, HEAD_DIM, N, q, 0.3f, k, v, lo, hi, part, scratch);
+  for (size_t t = 0; t < N; t++) {
+    add_hash(s, &part[t].max, sizeof part[t].max);
+    add_hash(s, &part[t].sum, sizeof part[t].sum);
+  }
+  add_hash(s, acc, sizeof acc);
+  free(scratch);
+}
+
 static void test_attention(state *s, mt_kv_type type, const float *x) {
   enum { N_BLOCKS = (N_KEYS + MT_KV_BLOCK - 1) / MT_KV_BLOCK };
   size_t bytes = mt_kv_k_bytes(type, HEAD_DIM);
@@ -115,6 +137,7 @@ static void test_attention(state *s, mt_kv_type type, const float *x) {
   s->kn->attend_finish(HEAD_DIM, &part[0], out);
   add_hash(s, acc, sizeof acc);
   add_hash(s, out, sizeof out);
+  test_attend_many(s, type, x, k, v);
   mt_pages_free(mem, 2 * N_BLOCKS * bytes);
 }
 
@@ -139,10 +162,33 @@ uint64_t mt_kernels_self_test(const mt_kernels *kn) {
   static const mt_kv_type KV[] = {MT_KV_F16, MT_KV_F32, MT_KV_Q8};
   float x[N_TOKENS * COLS];
   random_row(&s, x, N_TOKENS * COLS);
-  for (int type = 0; type < MT_DTYPE_COUNT; type++)
-    if (mt_dtype_get((mt_dtype)type)->weight) test_gemm(&s, (mt_dtype)type, x);
+  for (int type = 0; type < MT_DTYPE_COUNT; type++) {
+    const mt_dtype_info *t = mt_dtype_get((mt_dtype)type);
+    if (t->weight) test_gemm(&s, (mt_dtype)type, false, x);
+    if (t->weight && t->quantized) test_gemm(&s, (mt_dtype)type, true, x);
+  }
   test_rows(&s, x);
   for (size_t i = 0; i < sizeof KV / sizeof KV[0]; i++) test_attention(&s, KV[i], x);
   test_sums(&s);
+  return s.hash;
+}
+
+uint64_t mt_matrix_layout_hash(const mt_kernels *kn, mt_dtype type) {
+  static const uint32_t unit[][3] = {{0, 256, 512}, {0, 272, 500}};
+  state s = {.kn = kn, .hash = MT_HASH_INIT};
+  size_t row_bytes = mt_dtype_row_bytes(type, 768);
+  uint8_t *file = mt_malloc(ROWS, row_bytes);
+  if (file) random_weights(&s, type, file, ROWS * row_bytes);
+  for (size_t i = 0; file && i < 2; i++) {
+    mt_matrix m;
+    if (mt_matrix_init(&m, kn, type, ROWS, unit[i][2], 0, unit[i], 2, NULL)) break;
+    if ((m.data = mt_pages_alloc(m.data_bytes))) {
+      mt_matrix_pack(&m, 0, ROWS, file, row_bytes, 0);
+      add_hash(&s, m.data, m.data_bytes);
+    }
+    mt_pages_free(m.data, m.data_bytes);
+    mt_matrix_fini(&m);
+  }
+  free(file);
   return s.hash;
 }

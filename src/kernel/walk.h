@@ -1,11 +1,11 @@
 /* The loops of a matrix product around an instruction set's tiles: panels, rows, units, chains.
  * Included by each instruction set after
  *   WALK_PANELS   panels that a tile takes together (1 or 2)
- *   chain_fn      a chain of j->n rows: see below
+ *   DIRECT_ROWS   so few rows take one panel after the other, for the sake of one ascending stream
  *   add_units     see mt_add_units; 16 sums
  * are defined. A chain's weights are read once for WALK_ROWS input rows. */
 
-enum { WALK_ROWS = 96, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
+enum { WALK_ROWS = 192, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
 
 /* One stretch of the walk: up to WALK_PANELS panels, up to WALK_ROWS rows of input. */
 typedef struct walk {
@@ -17,8 +17,17 @@ typedef struct walk {
   float (*sum)[WALK_LANES];         /* [WALK_ROWS] of the unit */
 } walk;
 
-/* Adds a chain's sums, borders [i0, i1) in K or blocks, to j->sum, which is 0 at the start. */
-typedef void chain_fn(const walk *j, size_t i0, size_t i1);
+/* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
+ * start. */
+typedef void chains_fn(const walk *j, size_t c0, size_t c1);
+/* All units of one panel for at most DIRECT_ROWS rows, into out or acc as gemm and gemm_units. */
+typedef int direct_fn(const walk *j, const int *exp, int64_t *acc, float *out, size_t ld);
+
+/* What a weight type brings. */
+typedef struct walk_fns {
+  chains_fn *chains;
+  direct_fn *direct; /* NULL: chains serve */
+} walk_fns;
 
 static void store_sums(const walk *j, bool first, float *out, size_t ld) {
   for (size_t t = 0; t < j->n; t++)
@@ -49,13 +58,14 @@ static int add_sums(const walk *j, const int *exp, int64_t *acc, size_t ld) {
 
 /* All units of a stretch; `out` or, with exponents, `acc`. Sums of units are added to 0 in
  * ascending order: the first is stored, which is the same, since none is −0. */
-static int walk_units(const walk *j, chain_fn *chain, const int *exp, int64_t *acc, float *out,
+static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t *acc, float *out,
                       size_t ld) {
   int failed = 0;
+  memset(j->sum, 0, j->n * sizeof j->sum[0]);
+  if (out && !j->m->n_units) store_sums(j, true, out, ld);
   for (size_t u = 0; u < j->m->n_units; u++) {
-    memset(j->sum, 0, j->n * sizeof j->sum[0]);
-    for (size_t c = j->m->unit_chain[u]; c < j->m->unit_chain[u + 1]; c++)
-      chain(j, j->m->chain[c], j->m->chain[c + 1]);
+    if (u) memset(j->sum, 0, j->n * sizeof j->sum[0]);
+    chains(j, j->m->unit_chain[u], j->m->unit_chain[u + 1]);
     if (acc)
       failed += add_sums(j, exp, acc, ld);
     else
@@ -65,18 +75,20 @@ static int walk_units(const walk *j, chain_fn *chain, const int *exp, int64_t *a
 }
 
 static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                       size_t row_begin, size_t row_end, chain_fn *chain, const int *exp,
+                       size_t row_begin, size_t row_end, const walk_fns *fns, const int *exp,
                        int64_t *acc, float *out, size_t ld) {
   _Alignas(64) float sum[WALK_ROWS][WALK_LANES];
+  size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
   int failed = 0;
-  for (size_t p = panel_begin; p < panel_end; p += WALK_PANELS) {
+  for (size_t p = panel_begin; p < panel_end; p += step) {
     walk j = {.m = m, .a = a, .panel = p, .sum = sum};
-    j.n_panels = panel_end - p < WALK_PANELS ? panel_end - p : WALK_PANELS;
+    j.n_panels = panel_end - p < step ? panel_end - p : step;
     for (size_t i = 0; i < WALK_PANELS; i++)
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += WALK_ROWS) {
       j.n = row_end - j.row < WALK_ROWS ? row_end - j.row : WALK_ROWS;
-      failed += walk_units(&j, chain, exp, acc, out, ld);
+      failed += fns->direct && step == 1 ? fns->direct(&j, exp, acc, out, ld)
+                                         : walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }
   return failed;

@@ -104,6 +104,10 @@ static int starter_args(const mt_opt *o, const char *via, int ranks, mt_args *ou
     if (!rc) rc = mt_args_add(out, "none", e);
     if (!rc && hostfile) rc = mt_args_add(out, "--hostfile", e);
     if (!rc && hostfile) rc = mt_args_add(out, hostfile, e);
+    if (!rc && hostfile && getenv("MUTIRAO_STDERR_TERMINAL")) { /* rank 0 may be elsewhere */
+      rc = mt_args_add(out, "-x", e);
+      if (!rc) rc = mt_args_add(out, "MUTIRAO_STDERR_TERMINAL", e);
+    }
   }
   if (!rc && ranks) rc = mt_args_add(out, "-n", e);
   if (!rc && ranks) rc = mt_args_addf(out, e, "%d", ranks);
@@ -140,6 +144,7 @@ static int start_many(const mt_opt *o, const char *via, int ranks, const char *r
   if (!mt_launcher_in_path(via))
     return mt_err_set(e, MT_ESYSTEM, "%s is not in PATH, and more than one rank needs it%s", via,
                       !strcmp(via, "mpirun") ? " (Debian: apt-get install openmpi-bin)" : "");
+  if (isatty(STDERR_FILENO)) setenv("MUTIRAO_STDERR_TERMINAL", "1", 1);
   if (!reads_stdin(o)) rc = close_stdin(e);
   if (!rc) rc = starter_args(o, via, ranks, &args, e);
   if (!rc) rc = mt_launcher_rank_args(o, rank_path, &args, e);

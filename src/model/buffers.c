@@ -10,7 +10,7 @@ typedef struct area {
   size_t count, size;
 } area;
 
-enum { MAX_AREAS = 24 };
+enum { MAX_AREAS = 32 };
 
 static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard *s,
                          const mt_model_options *o, uint32_t n_ranks, bool root, int n_threads,
@@ -19,6 +19,8 @@ static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard
   size_t kv = (size_t)(s->kv_heads.end - s->kv_heads.begin) * c->head_dim,
          ffn = s->ffn.end - s->ffn.begin;
   size_t vocab_local = s->vocab.end - s->vocab.begin, half = c->rotary_dim / 2, f = sizeof(float);
+  size_t few = MT_ATTN_FEW_TILES * (size_t)n_threads,
+         parts = MT_ATTN_WAVE * (size_t)n_threads * MT_ATTEND_QUERIES;
   const area list[] = {
       {(void **)&b->x, rows * c->hidden, f},
       {(void **)&b->h, (rows > MT_LOGIT_ROWS ? rows : MT_LOGIT_ROWS) * (size_t)c->hidden, f},
@@ -36,7 +38,12 @@ static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard
       {(void **)&b->logits_local, MT_LOGIT_ROWS * vocab_local, f},
       {(void **)&b->logits_all, root ? MT_LOGIT_ROWS * (size_t)c->vocab : 0, f},
       {(void **)&b->logits_row, root ? c->vocab : 0, f},
-      {(void **)&b->part, (size_t)n_threads * 2 * c->head_dim, f},
+      {(void **)&b->scratch, (size_t)n_threads * mt_attend_scratch_floats(c->head_dim), f},
+      {(void **)&b->part_acc, parts * c->head_dim, f},
+      {(void **)&b->part, parts, sizeof(mt_attn_part)},
+      {(void **)&b->total, few * MT_ATTEND_QUERIES, sizeof(mt_attn_part)},
+      {(void **)&b->seen, parts, sizeof(unsigned)},
+      {(void **)&b->started, few, sizeof(unsigned)},
       {(void **)&b->exp, rows, sizeof(int)},
       {(void **)&b->count, n_ranks, sizeof(size_t)},
       {(void **)&b->offset, n_ranks, sizeof(size_t)},
@@ -46,10 +53,10 @@ static size_t list_areas(mt_buffers *b, const mt_model_config *c, const mt_shard
   return n;
 }
 
-/* Activations as 16-bit integers and two planes of bytes, with a scale and a sum for 16 elements at
- * worst. */
-static size_t act_bytes(size_t rows, size_t cols) {
-  return rows * (cols * 4 + cols / 16 * 8);
+/* Activations as 16-bit integers and planes of bytes, two or (8 bits) one, with a scale and a sum
+ * for 16 elements at worst. */
+static size_t act_bytes(size_t rows, size_t cols, bool int8) {
+  return rows * (cols * (int8 ? 3 : 4) + cols / 16 * 8);
 }
 
 size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_model_options *opt,
@@ -62,7 +69,7 @@ size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_
                (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
   size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim,
          ffn = s->ffn.end - s->ffn.begin;
-  return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn);
+  return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn, opt->int8_activations);
 }
 
 /* The largest need of each activation buffer over all layers. */
@@ -70,6 +77,8 @@ static int reserve_acts(mt_model *m, mt_err *e) {
   mt_buffers *b = m->buf;
   size_t rows = m->opt.max_rows > MT_LOGIT_ROWS ? m->opt.max_rows : MT_LOGIT_ROWS;
   const mt_matrix *head = m->cfg.tied ? &m->embed : &m->head;
+  for (int a = 0; a < MT_INPUT_LAYOUTS; a++) b->in[a].int8 = m->opt.int8_activations;
+  b->att_act.int8 = b->ffn_act.int8 = m->opt.int8_activations;
   int rc = mt_act_reserve(&b->in[0], head, b->h, m->cfg.hidden, rows, e);
   for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
     mt_layer *y = &m->layer[l];
@@ -102,6 +111,8 @@ int mt_buffers_new(mt_model *m, mt_err *e) {
     *a[i].at = (char *)b->mem + at;
     at += mt_round64(a[i].count * a[i].size);
   }
+  size_t parts = MT_ATTN_WAVE * (size_t)mt_team_size(m->team) * MT_ATTEND_QUERIES;
+  for (size_t i = 0; i < parts; i++) b->part[i].acc = b->part_acc + i * m->cfg.head_dim;
   return reserve_acts(m, e);
 }
 

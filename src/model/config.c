@@ -245,6 +245,12 @@ static const mt_family *const families[] = {&mt_family_llama,  &mt_family_mistra
                                             &mt_family_smollm3};
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
+const char *mt_model_activations(const mt_weights *w, bool int8) {
+  for (size_t i = 0; i < mt_weights_count(w); i++)
+    if (mt_dtype_get(mt_weights_at(w, i)->type)->quantized) return int8 ? "int8" : "int16";
+  return "f32";
+}
+
 const char *const *mt_model_families(void) {
   static const char *names[N_FAMILIES + 1];
   for (int i = 0; i < N_FAMILIES; i++) names[i] = families[i]->name;

@@ -59,13 +59,30 @@ typedef struct gemm_job {
   int n;
 } gemm_job;
 
+/* Slots of the team's deals. */
+enum { DEAL_INPUT, DEAL_UNITS };
+
+/* Chunks of panels: some for each thread to balance with, each still a stream worth reading; a row
+ * of tiles takes two panels. */
+static size_t panel_chunk(const mt_model *m, size_t panels) {
+  size_t chunk = panels / ((size_t)mt_team_size(m->team) * 8) / 2 * 2;
+  return chunk < 2 ? 2 : chunk > 32 ? 32 : chunk;
+}
+
+static void deal_panels(const mt_model *m, int slot, size_t panels) {
+  mt_team_deal(m->team, slot, panels, panel_chunk(m, panels));
+}
+
+static void deal_gemm(const gemm_job *j) {
+  size_t panels = 0;
+  for (int i = 0; i < j->n; i++) panels += j->w[i]->n_panels;
+  deal_panels(j->s->m, DEAL_INPUT, panels);
+}
+
 /* The panels of all products lie in one row and are shared out as one, so that small matrices do
  * not leave threads idle. */
-static void gemm_thread(void *arg, int thread, int n_threads) {
-  const gemm_job *j = arg;
-  size_t panels = 0, begin, end, first = 0;
-  for (int i = 0; i < j->n; i++) panels += j->w[i]->n_panels;
-  mt_team_share(panels, thread, n_threads, &begin, &end);
+static void gemm_range(const gemm_job *j, size_t begin, size_t end) {
+  size_t first = 0;
   for (int i = 0; i < j->n; i++) {
     size_t n = j->w[i]->n_panels, a = begin > first ? begin - first : 0,
            z = end > first ? end - first : 0;
@@ -75,31 +92,38 @@ static void gemm_thread(void *arg, int thread, int n_threads) {
   }
 }
 
-typedef struct units_job {
-  mt_step *s;
-  const mt_matrix *w;
-  const mt_act *act;
-} units_job;
-
-static void units_thread(void *arg, int thread, int n_threads) {
-  const units_job *j = arg;
-  mt_model *m = j->s->m;
-  size_t begin, end, width = m->cfg.hidden;
-  mt_team_share(j->w->n_panels, thread, n_threads, &begin, &end);
-  if (begin == end) return;
-  int64_t *acc = mt_reduce_acc(m->reduce, j->s->n);
-  size_t r0 = begin * MT_PANEL_ROWS, r1 = end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width;
-  for (size_t t = 0; t < j->s->n; t++) memset(acc + t * width + r0, 0, (r1 - r0) * sizeof *acc);
-  if (!j->w->cols) return;
-  int bad = m->kn->gemm_units(j->w, begin, end, j->act, 0, j->s->n, j->s->b->exp, acc, width);
-  if (bad) __atomic_fetch_add(&j->s->failed, bad, __ATOMIC_RELAXED);
+static void gemm_thread(void *arg, int thread, int n_threads) {
+  const gemm_job *j = arg;
+  size_t begin, end;
+  (void)n_threads;
+  while (mt_team_take(j->s->m->team, DEAL_INPUT, thread, &begin, &end)) gemm_range(j, begin, end);
 }
 
-/* Row-parallel product and the exact sum over ranks into b->sum. Collective. */
+/* The row-parallel product into the accumulator of the sum. */
+static void units_thread(mt_step *s, const mt_matrix *w, const mt_act *act, int thread) {
+#ifdef MT_PLAIN_SUMS /* which multiplies itself */
+  return;
+#endif
+  mt_model *m = s->m;
+  size_t begin, end, width = m->cfg.hidden;
+  int64_t *acc = mt_reduce_acc(m->reduce, s->n);
+  int bad = 0;
+  while (mt_team_take(m->team, DEAL_UNITS, thread, &begin, &end)) {
+    size_t r0 = begin * MT_PANEL_ROWS,
+           r1 = end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width;
+    for (size_t t = 0; t < s->n; t++) memset(acc + t * width + r0, 0, (r1 - r0) * sizeof *acc);
+    if (w->cols) bad += m->kn->gemm_units(w, begin, end, act, 0, s->n, s->b->exp, acc, width);
+  }
+  if (bad) __atomic_fetch_add(&s->failed, bad, __ATOMIC_RELAXED);
+}
+
+/* The exact sum over ranks of a row-parallel product into b->sum. Collective. */
 static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what,
                         mt_err *e) {
-  units_job j = {s, w, act};
-  mt_team_run(s->m->team, units_thread, &j);
+#ifdef MT_PLAIN_SUMS
+  return mt_plain_sum(s, w, act, what, e);
+#endif
+  (void)w, (void)act;
   char where[80];
   snprintf(where, sizeof where, "layer %u, %s", s->l, what);
   int rc = mt_reduce_sum(s->m->reduce, s->n, s->b->exp, s->failed, where, s->b->sum, e);
@@ -129,35 +153,81 @@ static int reserve_inputs(mt_buffers *b, norm_job *nj, const mt_matrix *const *w
 
 /* ---- the two halves of a layer ----------------------------------------------------------- */
 
-static void quantize_rows(mt_step *s, mt_act *act, const mt_matrix *like, int thread,
-                          int n_threads) {
+/* Rows are shared out, or where there are fewer of them than threads the blocks of each. */
+static void quantize_thread(const mt_step *s, mt_act *act, const mt_matrix *like, int thread,
+                            int n_threads) {
+  const mt_kernels *kn = s->m->kn;
   size_t begin, end;
-  mt_team_share(s->n, thread, n_threads, &begin, &end);
-  if (begin < end && like->cols) s->m->kn->quantize(act, like, begin, end);
+  if (!like->cols) return;
+  if (s->n >= (size_t)n_threads) {
+    mt_team_share(s->n, thread, n_threads, &begin, &end);
+    if (begin < end) kn->quantize(act, like, begin, end);
+    return;
+  }
+  mt_team_share(like->n_blocks, thread, n_threads, &begin, &end);
+  for (size_t t = 0; begin < end && t < s->n; t++) kn->quantize_blocks(act, like, t, begin, end);
 }
 
-static void quantize_attention(void *arg, int thread, int n_threads) {
-  mt_step *s = arg;
-  quantize_rows(s, &s->b->att_act, &s->layer->o, thread, n_threads);
-}
-
-/* gate ← act(gate + bias) · (up + bias), then the activations of down. */
-static void activate_thread(void *arg, int thread, int n_threads) {
-  mt_step *s = arg;
+/* gate ← act(gate + bias) · (up + bias) for the columns [begin, end). */
+static void activate(mt_step *s, size_t begin, size_t end) {
   const mt_layer *y = s->layer;
   const mt_kernels *kn = s->m->kn;
-  size_t begin, end, width = y->gate.rows;
-  mt_team_share(s->n, thread, n_threads, &begin, &end);
-  for (size_t t = begin; width && t < end; t++) {
-    float *g = s->b->gate + t * width, *u = s->b->up + t * width;
-    if (y->gate_bias) kn->add(g, y->gate_bias, width);
-    if (y->up_bias) kn->add(u, y->up_bias, width);
+  size_t width = y->gate.rows, n = end - begin;
+  for (size_t t = 0; t < s->n; t++) {
+    float *g = s->b->gate + t * width + begin, *u = s->b->up + t * width + begin;
+    if (y->gate_bias) kn->add(g, y->gate_bias + begin, n);
+    if (y->up_bias) kn->add(u, y->up_bias + begin, n);
     if (s->m->cfg.activation == MT_ACT_SILU)
-      kn->silu_mul(g, u, width, g);
+      kn->silu_mul(g, u, n, g);
     else
-      kn->gelu_mul(g, u, width, g);
+      kn->gelu_mul(g, u, n, g);
   }
-  quantize_rows(s, &s->b->ffn_act, &y->down, thread, n_threads);
+}
+
+typedef struct half_job {
+  mt_step *s;
+  norm_job norm;
+  gemm_job in;
+} half_job;
+
+static void attention_thread(void *arg, int thread, int n_threads) {
+  half_job *j = arg;
+  mt_step *s = j->s;
+  mt_team *team = s->m->team;
+  norm_thread(&j->norm, thread, n_threads);
+  mt_team_barrier(team, thread);
+  gemm_thread(&j->in, thread, n_threads);
+  mt_team_barrier(team, thread);
+  mt_forward_heads(s, thread, n_threads);
+  mt_team_barrier(team, thread);
+  mt_forward_attend(s, thread, n_threads);
+  mt_team_barrier(team, thread);
+  if (s->b->probe) {
+    mt_forward_probe(s, thread, n_threads);
+    mt_team_barrier(team, thread);
+  }
+  quantize_thread(s, &s->b->att_act, &s->layer->o, thread, n_threads);
+  mt_team_barrier(team, thread);
+  units_thread(s, &s->layer->o, &s->b->att_act, thread);
+}
+
+/* A thread activates the columns of gate and up that it has computed. */
+static void ffn_thread(void *arg, int thread, int n_threads) {
+  half_job *j = arg;
+  mt_step *s = j->s;
+  mt_layer *y = s->layer;
+  size_t begin, end, width = y->gate.rows;
+  norm_thread(&j->norm, thread, n_threads);
+  mt_team_barrier(s->m->team, thread);
+  while (mt_team_take(s->m->team, DEAL_INPUT, thread, &begin, &end)) {
+    for (int i = 0; i < 2; i++)
+      s->m->kn->gemm(j->in.w[i], begin, end, j->in.act[i], 0, s->n, j->in.out[i], width);
+    activate(s, begin * MT_PANEL_ROWS, end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width);
+  }
+  mt_team_barrier(s->m->team, thread);
+  quantize_thread(s, &s->b->ffn_act, &y->down, thread, n_threads);
+  mt_team_barrier(s->m->team, thread);
+  units_thread(s, &y->down, &s->b->ffn_act, thread);
 }
 
 /* Adds what the previous half left in b->sum, norms, multiplies. prev is the layer whose FFN comes
@@ -166,22 +236,20 @@ static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
   mt_buffers *b = s->b;
   mt_model *m = s->m;
   mt_layer *y = s->layer;
-  size_t width = m->cfg.hidden;
-  norm_job nj = {.s = s, .weight = y->attn_norm, .add = prev != NULL};
-  if (prev) {
-    nj.add_bias = prev->down_bias;
-    nj.add_norm = prev->post_ffn_norm;
-  }
   const mt_matrix *w[3] = {&y->q, &y->k, &y->v};
-  gemm_job gj = {.s = s, .w = {w[0], w[1], w[2]}, .out = {b->q, b->k, b->v}, .n = 3};
-  int rc = reserve_inputs(b, &nj, w, 3, b->h, width, s->n, gj.act, e);
+  half_job j = {.s = s,
+                .norm = {.s = s, .weight = y->attn_norm, .add = prev != NULL},
+                .in = {.s = s, .w = {w[0], w[1], w[2]}, .out = {b->q, b->k, b->v}, .n = 3}};
+  if (prev) {
+    j.norm.add_bias = prev->down_bias;
+    j.norm.add_norm = prev->post_ffn_norm;
+  }
+  int rc = reserve_inputs(b, &j.norm, w, 3, b->h, m->cfg.hidden, s->n, j.in.act, e);
   if (!rc) rc = mt_act_reserve(&b->att_act, &y->o, b->att, y->o.cols, s->n, e);
   if (rc) return rc;
-  mt_team_run(m->team, norm_thread, &nj);
-  mt_team_run(m->team, gemm_thread, &gj);
-  mt_team_run(m->team, mt_forward_heads, s);
-  mt_team_run(m->team, mt_forward_attend, s);
-  mt_team_run(m->team, quantize_attention, s);
+  deal_gemm(&j.in);
+  deal_panels(m, DEAL_UNITS, y->o.n_panels);
+  mt_team_run(m->team, attention_thread, &j);
   return reduce_units(s, &y->o, &b->att_act, "attention output", e);
 }
 
@@ -189,19 +257,20 @@ static int ffn_half(mt_step *s, mt_err *e) {
   mt_buffers *b = s->b;
   mt_model *m = s->m;
   mt_layer *y = s->layer;
-  norm_job nj = {.s = s,
-                 .weight = y->ffn_norm,
-                 .add = true,
-                 .add_bias = y->o_bias,
-                 .add_norm = y->post_attn_norm};
   const mt_matrix *w[2] = {&y->gate, &y->up};
-  gemm_job gj = {.s = s, .w = {w[0], w[1]}, .out = {b->gate, b->up}, .n = 2};
-  int rc = reserve_inputs(b, &nj, w, 2, b->h, m->cfg.hidden, s->n, gj.act, e);
+  half_job j = {.s = s,
+                .norm = {.s = s,
+                         .weight = y->ffn_norm,
+                         .add = true,
+                         .add_bias = y->o_bias,
+                         .add_norm = y->post_attn_norm},
+                .in = {.s = s, .w = {w[0], w[1]}, .out = {b->gate, b->up}, .n = 2}};
+  int rc = reserve_inputs(b, &j.norm, w, 2, b->h, m->cfg.hidden, s->n, j.in.act, e);
   if (!rc) rc = mt_act_reserve(&b->ffn_act, &y->down, b->gate, y->down.cols, s->n, e);
   if (rc) return rc;
-  mt_team_run(m->team, norm_thread, &nj);
-  mt_team_run(m->team, gemm_thread, &gj);
-  mt_team_run(m->team, activate_thread, s);
+  deal_panels(m, DEAL_INPUT, y->gate.n_panels);
+  deal_panels(m, DEAL_UNITS, y->down.n_panels);
+  mt_team_run(m->team, ffn_thread, &j);
   return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
 }
 
@@ -264,6 +333,7 @@ static int head_group(mt_step *s, const size_t *pick, size_t n, mt_logits_fn sin
   }
   mt_step group = {.m = m, .b = b, .n = n};
   gemm_job gj = {.s = &group, .w = {w}, .act = {&b->in[0]}, .out = {b->logits_local}, .n = 1};
+  deal_gemm(&gj);
   mt_team_run(m->team, gemm_thread, &gj);
   for (int r = 0; r < mt_comm_size(m->comm); r++) {
     mt_shard other;

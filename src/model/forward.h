@@ -5,8 +5,10 @@
 #include "model_impl.h"
 
 enum {
-  MT_LOGIT_ROWS = 16,  /* rows whose logits are computed and gathered at a time */
-  MT_INPUT_LAYOUTS = 3 /* block layouts among q, k and v at most */
+  MT_LOGIT_ROWS = 16,    /* rows whose logits are computed and gathered at a time */
+  MT_INPUT_LAYOUTS = 3,  /* block layouts among q, k and v at most */
+  MT_ATTN_FEW_TILES = 2, /* for each thread: with fewer, segments are shared out too */
+  MT_ATTN_WAVE = 4       /* segments for each thread, over all tiles, between two merges */
 };
 
 struct mt_buffers {
@@ -21,8 +23,12 @@ struct mt_buffers {
   float *inv_freq;  /* [n_ropes][rotary_dim/2] */
   float *embed;     /* [max_rows][hidden] rows that travel: this rank's, then all */
   float *logits_local, *logits_all,
-      *logits_row;        /* [16][vocab_local]; on rank 0 [16 · vocab] and [vocab] */
-  float *part;            /* [threads][2][head_dim] */
+      *logits_row; /* [16][vocab_local]; on rank 0 [16 · vocab] and [vocab] */
+  /* Attention: for each thread scratch of the kernels; parts and areas for their outputs, as many
+   * as the tiles of a wave take; totals and marks of few tiles. */
+  float *scratch, *part_acc;
+  mt_attn_part *part, *total;
+  unsigned *seen, *started;
   int *exp;               /* [max_rows] exponent of each row's quantum */
   size_t *count, *offset; /* [n_ranks] */
   mt_act in[MT_INPUT_LAYOUTS], att_act, ffn_act;
@@ -47,7 +53,14 @@ typedef struct mt_step {
  * functions. */
 void mt_forward_heads(void *step, int thread, int n_threads);
 void mt_forward_attend(void *step, int thread, int n_threads);
+/* The weights of the step's last row, for the attention probe. */
+void mt_forward_probe(void *step, int thread, int n_threads);
 /* cos and sin of every row. */
 void mt_forward_angles(mt_step *s);
+
+#ifdef MT_PLAIN_SUMS
+/* Instead of the exact sums, for `make bench-exactness` alone: bench/exactness. */
+int mt_plain_sum(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what, mt_err *e);
+#endif
 
 #endif

@@ -1,330 +1,268 @@
-/* Sharded loading. Column-parallel rows are contiguous in the file: each rank reads its own. Of
- * row-parallel tensors a rank needs less than a page of each row, so ranks read stripes of whole
- * rows and exchange the slices. Rank 0 reads the vectors, which are small, for all. Altogether the
- * file is read about once. */
+/* Sharded loading. Column-parallel rows are contiguous in the file: each rank reads its own
+ * (load_columns.c). Of row-parallel tensors a rank needs a piece of each row: ranks read whole rows
+ * and exchange them (load_rows.c). Rank 0 reads the vectors, which are small, for all. Altogether
+ * the file is read about once. */
+#include "load.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "model_impl.h"
+/* ---- what the threads report ------------------------------------------------------------- */
 
-/* Of file bytes held at a time, besides the packed slices. */
-enum { STAGE_BYTES = MT_LOAD_STAGE_BYTES };
-
-/* ---- packing in parallel ----------------------------------------------------------------- */
-
-typedef struct pack_job {
-  mt_matrix *m;
-  size_t row_begin, n_rows; /* rows of m that `src` holds */
-  const uint8_t *src;
-  size_t src_row_bytes, src_k;
-  uint32_t permute; /* head size where the file interleaves the rows of a head */
-} pack_job;
-
-/* Row of the file that becomes row r: within each head the file has rows 0, n/2, 1, n/2 + 1, … */
-static size_t source_row(size_t r, uint32_t head) {
-  if (!head) return r;
-  size_t in = r % head, half = head / 2;
-  return r - in + (in < half ? 2 * in : 2 * (in - half) + 1);
+void mt_loader_fail(mt_loader *l, int code, const mt_err *e) {
+  int none = 0;
+  if (atomic_compare_exchange_strong(&l->failed, &none, code)) l->err = *e;
 }
 
-static void pack_thread(void *arg, int thread, int n_threads) {
-  const pack_job *j = arg;
-  size_t first = j->row_begin / MT_PANEL_ROWS,
-         last = (j->row_begin + j->n_rows + MT_PANEL_ROWS - 1) / MT_PANEL_ROWS;
-  size_t begin, end;
-  mt_team_share(last - first, thread, n_threads, &begin, &end);
-  size_t row = (first + begin) * MT_PANEL_ROWS, stop = (first + end) * MT_PANEL_ROWS;
-  if (row < j->row_begin) row = j->row_begin;
-  if (stop > j->row_begin + j->n_rows) stop = j->row_begin + j->n_rows;
-  if (row >= stop) return;
-  if (!j->permute) {
-    mt_matrix_pack(j->m, row, stop - row, j->src + (row - j->row_begin) * j->src_row_bytes,
-                   j->src_row_bytes, j->src_k);
-    return;
-  }
-  for (; row < stop; row++)
-    mt_matrix_pack(j->m, row, 1,
-                   j->src + (source_row(row, j->permute) - j->row_begin) * j->src_row_bytes,
-                   j->src_row_bytes, j->src_k);
+void mt_loader_advance(mt_loader *l, int thread, uint64_t bytes) {
+  uint64_t done = atomic_fetch_add_explicit(&l->done_bytes, bytes, memory_order_relaxed) + bytes;
+  const mt_model_options *o = &l->m->opt;
+  if (thread == 0 && o->progress)
+    o->progress(o->progress_arg, done < l->total_bytes ? done : l->total_bytes, l->total_bytes);
 }
 
-/* ---- column-parallel --------------------------------------------------------------------- */
-
-/* Rows [row, row + m->rows) of the tensor, in runs that hold whole panels and whole heads. */
-static int load_columns(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, uint64_t row,
-                        uint32_t permute, uint8_t *stage, mt_err *e) {
-  size_t row_bytes = mt_dtype_row_bytes(t->type, mat->cols);
-  size_t unit = permute ? (size_t)permute * MT_PANEL_ROWS : MT_PANEL_ROWS;
-  size_t step = STAGE_BYTES / row_bytes / unit * unit;
-  if (!step) step = unit;
-  uint8_t *own = NULL;
-  if (step * row_bytes > STAGE_BYTES) { /* a single run of such rows is larger than the stage */
-    own = mt_malloc(step, row_bytes);
-    if (!own) return mt_err_set(e, MT_ENOMEM, "no memory to read %s", t->name);
-    stage = own;
-  }
-  int rc = MT_OK;
-  for (size_t r = 0; !rc && r < mat->rows; r += step) {
-    size_t n = mat->rows - r < step ? mat->rows - r : step;
-    rc = mt_weights_read(m->weights, t, (row + r) * row_bytes, n * row_bytes, stage, e);
-    pack_job job = {mat, r, n, stage, row_bytes, 0, permute};
-    if (!rc) mt_team_run(m->team, pack_thread, &job);
-  }
-  free(own);
+int mt_loader_outcome(mt_loader *l, mt_err *e) {
+  int rc = atomic_load(&l->failed);
+  if (rc && e) *e = l->err;
   return rc;
-}
-
-/* ---- row-parallel ------------------------------------------------------------------------ */
-
-/* The bytes of one row that rank r's columns touch: whole blocks of the file. */
-typedef struct slice {
-  size_t begin, bytes; /* within a row as stored */
-  size_t skip;         /* elements before the rank's first column in the first block */
-} slice;
-
-static slice slice_of(mt_dtype type, mt_range k) {
-  const mt_dtype_info *d = mt_dtype_get(type);
-  if (k.begin == k.end) return (slice){0, 0, 0};
-  size_t first = k.begin / d->block_elems, last = (k.end + d->block_elems - 1) / d->block_elems;
-  return (slice){first * d->block_bytes, (last - first) * d->block_bytes,
-                 k.begin - first * d->block_elems};
-}
-
-typedef struct exchange {
-  int n_ranks, rank;
-  slice *slice;  /* [n_ranks] */
-  size_t stripe; /* rows that a rank reads in a round */
-  size_t *send_bytes, *send_offset, *recv_bytes, *recv_offset; /* [n_ranks] each */
-  uint8_t *rows, *send, *recv;
-} exchange;
-
-static void exchange_free(exchange *x) {
-  free(x->slice);
-  free(x->send_bytes);
-  free(x->rows);
-}
-
-/* One allocation for the four tables, one for the three byte areas. */
-static int exchange_new(exchange *x, mt_model *m, const mt_tensor_info *t, size_t row_bytes,
-                        bool heads, mt_err *e) {
-  int n = mt_comm_size(m->comm), me = mt_comm_rank(m->comm);
-  *x = (exchange){.n_ranks = n, .rank = me};
-  x->slice = mt_calloc((size_t)n, sizeof *x->slice);
-  x->send_bytes = mt_calloc(4 * (size_t)n, sizeof(size_t));
-  if (!x->slice || !x->send_bytes)
-    return mt_err_set(e, MT_ENOMEM, "no memory to exchange %s", t->name);
-  x->send_offset = x->send_bytes + n;
-  x->recv_bytes = x->send_offset + n;
-  x->recv_offset = x->recv_bytes + n;
-  size_t sum = 0;
-  for (int r = 0; r < n; r++) {
-    mt_shard s;
-    int rc = mt_shard_plan(&m->dims, (uint32_t)n, (uint32_t)r, &s, e);
-    if (rc) return rc;
-    mt_range k = s.ffn;
-    if (heads) k = (mt_range){s.heads.begin * m->cfg.head_dim, s.heads.end * m->cfg.head_dim};
-    x->slice[r] = slice_of(t->type, k);
-    sum += x->slice[r].bytes;
-  }
-  size_t rows = t->shape.dim[0], share = (rows + (size_t)n - 1) / (size_t)n;
-  x->stripe = STAGE_BYTES / 4 / row_bytes;
-  if (x->stripe < 1) x->stripe = 1;
-  if (x->stripe > share) x->stripe = share;
-  size_t recv = x->stripe * (size_t)n * x->slice[me].bytes;
-  x->rows = mt_malloc(x->stripe * (row_bytes + sum) + recv, 1);
-  if (!x->rows) return mt_err_set(e, MT_ENOMEM, "no memory to exchange %s", t->name);
-  x->send = x->rows + x->stripe * row_bytes;
-  x->recv = x->send + x->stripe * sum;
-  return MT_OK;
-}
-
-/* Rows of a round that rank r reads: [base + r·stripe, …), cut at the tensor's end. */
-static size_t stripe_rows(const exchange *x, size_t base, int r, size_t rows, size_t *first) {
-  *first = base + (size_t)r * x->stripe;
-  if (*first >= rows) return 0;
-  return rows - *first < x->stripe ? rows - *first : x->stripe;
-}
-
-static void gather_slices(exchange *x, size_t n_rows, size_t row_bytes) {
-  size_t at = 0;
-  for (int r = 0; r < x->n_ranks; r++) {
-    x->send_offset[r] = at;
-    x->send_bytes[r] = n_rows * x->slice[r].bytes;
-    for (size_t i = 0; i < n_rows; i++) {
-      if (x->slice[r].bytes)
-        memcpy(x->send + at, x->rows + i * row_bytes + x->slice[r].begin, x->slice[r].bytes);
-      at += x->slice[r].bytes;
-    }
-  }
-}
-
-/* Collective. A rank that cannot read goes on with the exchange, so that the others do not hang,
- * and reports it after. */
-static int load_rows(mt_model *m, mt_matrix *mat, const mt_tensor_info *t, bool heads, mt_err *e) {
-  size_t rows = t->shape.dim[0], row_bytes = mt_dtype_row_bytes(t->type, t->shape.dim[1]);
-  exchange x;
-  int rc = exchange_new(&x, m, t, row_bytes, heads, e);
-  rc = mt_comm_agree(m->comm, rc, e);
-  int read_rc = MT_OK;
-  for (size_t base = 0; !rc && base < rows; base += x.stripe * (size_t)x.n_ranks) {
-    size_t first, n = stripe_rows(&x, base, x.rank, rows, &first);
-    if (n && !read_rc)
-      read_rc = mt_weights_read(m->weights, t, first * row_bytes, n * row_bytes, x.rows, e);
-    gather_slices(&x, n, row_bytes);
-    size_t at = 0;
-    for (int r = 0; r < x.n_ranks; r++) {
-      size_t unused, theirs = stripe_rows(&x, base, r, rows, &unused);
-      x.recv_offset[r] = at;
-      x.recv_bytes[r] = theirs * x.slice[x.rank].bytes;
-      at += x.recv_bytes[r];
-    }
-    rc = mt_comm_alltoallv(m->comm, x.send, x.send_bytes, x.send_offset, x.recv, x.recv_bytes,
-                           x.recv_offset, e);
-    for (int r = 0; !rc && r < x.n_ranks && x.slice[x.rank].bytes; r++) {
-      size_t start, theirs = stripe_rows(&x, base, r, rows, &start);
-      pack_job job = {mat,
-                      start,
-                      theirs,
-                      x.recv + x.recv_offset[r],
-                      x.slice[x.rank].bytes,
-                      x.slice[x.rank].skip,
-                      0};
-      if (theirs) mt_team_run(m->team, pack_thread, &job);
-    }
-  }
-  exchange_free(&x);
-  return rc ? rc : mt_comm_agree(m->comm, read_rc, e);
 }
 
 /* ---- vectors ----------------------------------------------------------------------------- */
 
-typedef struct small {
-  float *next;  /* where the next vector goes */
-  float *whole; /* one whole vector */
-  void *raw;
-} small;
+/* Elements [begin, end) of a slot's vector become *out; permute as of rows. */
+typedef struct vector {
+  const mt_tensor_info *t;
+  mt_slot slot;
+  uint32_t begin, end, permute;
+  float **out;
+} vector;
 
-/* Reads the slot's vector on rank 0, broadcasts it as f32 and keeps [begin, end) of it; *out stays
- * NULL where the model has none. Collective. */
-static int load_vector(mt_model *m, small *s, mt_slot slot, uint32_t layer, uint32_t begin,
-                       uint32_t end, uint32_t permute, float **out, mt_err *e) {
-  const mt_tensor_info *t = mt_slot_find(&m->cfg, m->weights, slot, layer);
-  if (!t) return MT_OK;
-  size_t n = t->shape.dim[0];
-  int rc = MT_OK;
-  if (mt_comm_rank(m->comm) == 0) {
-    rc = mt_weights_read(m->weights, t, 0, t->bytes, s->raw, e);
-    if (!rc) mt_dequantize(t->type, s->raw, n, s->whole);
-  }
-  rc = mt_comm_agree(m->comm, rc, e);
-  if (!rc) rc = mt_comm_bcast(m->comm, s->whole, n * sizeof(float), 0, e);
-  if (rc) return rc;
-  bool is_norm = slot == SLOT_FINAL_NORM || slot == SLOT_ATTN_NORM || slot == SLOT_FFN_NORM ||
-                 slot == SLOT_Q_NORM || slot == SLOT_K_NORM || slot == SLOT_POST_ATTN_NORM ||
-                 slot == SLOT_POST_FFN_NORM;
-  for (uint32_t i = begin; i < end; i++) {
-    float v = s->whole[source_row(i, permute)];
-    s->next[i - begin] = is_norm && m->cfg.norm_plus_one ? 1.0f + v : v;
-  }
-  *out = s->next;
-  s->next += (end - begin + 15) / 16 * 16;
-  return MT_OK;
-}
-
-static int load_layer_vectors(mt_model *m, small *s, uint32_t l, mt_err *e) {
+/* Of one layer, with t NULL where the model has none. */
+enum { LAYER_VECTORS = 13 };
+static void list_layer_vectors(mt_model *m, uint32_t l, vector v[LAYER_VECTORS]) {
   mt_layer *y = &m->layer[l];
   const mt_model_config *c = &m->cfg;
   uint32_t hd = c->head_dim, permute = c->permuted_qk ? hd : 0;
   mt_range q = {m->shard.heads.begin * hd, m->shard.heads.end * hd};
   mt_range kv = {m->shard.kv_heads.begin * hd, m->shard.kv_heads.end * hd}, f = m->shard.ffn;
-  const struct {
-    mt_slot slot;
-    uint32_t begin, end, permute;
-    float **out;
-  } vec[] = {{SLOT_ATTN_NORM, 0, c->hidden, 0, &y->attn_norm},
-             {SLOT_FFN_NORM, 0, c->hidden, 0, &y->ffn_norm},
-             {SLOT_POST_ATTN_NORM, 0, c->hidden, 0, &y->post_attn_norm},
-             {SLOT_POST_FFN_NORM, 0, c->hidden, 0, &y->post_ffn_norm},
-             {SLOT_Q_NORM, 0, hd, permute, &y->q_norm},
-             {SLOT_K_NORM, 0, hd, permute, &y->k_norm},
-             {SLOT_Q_BIAS, q.begin, q.end, permute, &y->q_bias},
-             {SLOT_K_BIAS, kv.begin, kv.end, permute, &y->k_bias},
-             {SLOT_V_BIAS, kv.begin, kv.end, 0, &y->v_bias},
-             {SLOT_O_BIAS, 0, c->hidden, 0, &y->o_bias},
-             {SLOT_GATE_BIAS, f.begin, f.end, 0, &y->gate_bias},
-             {SLOT_UP_BIAS, f.begin, f.end, 0, &y->up_bias},
-             {SLOT_DOWN_BIAS, 0, c->hidden, 0, &y->down_bias}};
+  const vector all[LAYER_VECTORS] = {
+      {NULL, SLOT_ATTN_NORM, 0, c->hidden, 0, &y->attn_norm},
+      {NULL, SLOT_FFN_NORM, 0, c->hidden, 0, &y->ffn_norm},
+      {NULL, SLOT_POST_ATTN_NORM, 0, c->hidden, 0, &y->post_attn_norm},
+      {NULL, SLOT_POST_FFN_NORM, 0, c->hidden, 0, &y->post_ffn_norm},
+      {NULL, SLOT_Q_NORM, 0, hd, permute, &y->q_norm},
+      {NULL, SLOT_K_NORM, 0, hd, permute, &y->k_norm},
+      {NULL, SLOT_Q_BIAS, q.begin, q.end, permute, &y->q_bias},
+      {NULL, SLOT_K_BIAS, kv.begin, kv.end, permute, &y->k_bias},
+      {NULL, SLOT_V_BIAS, kv.begin, kv.end, 0, &y->v_bias},
+      {NULL, SLOT_O_BIAS, 0, c->hidden, 0, &y->o_bias},
+      {NULL, SLOT_GATE_BIAS, f.begin, f.end, 0, &y->gate_bias},
+      {NULL, SLOT_UP_BIAS, f.begin, f.end, 0, &y->up_bias},
+      {NULL, SLOT_DOWN_BIAS, 0, c->hidden, 0, &y->down_bias}};
+  for (int i = 0; i < LAYER_VECTORS; i++) {
+    v[i] = all[i];
+    v[i].t = mt_slot_find(c, m->weights, v[i].slot, l);
+  }
+}
+
+/* Floats that all vectors have together, whole, and bytes of the largest in the file. */
+static size_t measure_vectors(const vector *v, size_t n, size_t *raw) {
+  size_t floats = 0;
+  *raw = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!v[i].t) continue;
+    floats += v[i].t->shape.dim[0];
+    if (v[i].t->bytes > *raw) *raw = v[i].t->bytes;
+  }
+  return floats;
+}
+
+static int read_vectors(mt_model *m, const vector *v, size_t n, void *raw, float *whole,
+                        mt_err *e) {
   int rc = MT_OK;
-  for (size_t i = 0; !rc && i < sizeof vec / sizeof vec[0]; i++)
-    rc = load_vector(m, s, vec[i].slot, l, vec[i].begin, vec[i].end, vec[i].permute, vec[i].out, e);
+  for (size_t i = 0; !rc && i < n; i++) {
+    if (!v[i].t) continue;
+    rc = mt_weights_read(m->weights, v[i].t, 0, v[i].t->bytes, raw, e);
+    if (!rc) mt_dequantize(v[i].t->type, raw, v[i].t->shape.dim[0], whole);
+    whole += v[i].t->shape.dim[0];
+  }
   return rc;
 }
 
-/* Longest vector of the model, in elements. */
-static size_t longest_vector(const mt_model_config *c) {
-  size_t n = c->hidden, q = (size_t)c->n_heads * c->head_dim;
-  if (q > n) n = q;
-  return c->ffn > n ? c->ffn : n;
+static void keep_vectors(mt_model *m, const vector *v, size_t n, const float *whole) {
+  float *next = m->vectors;
+  for (size_t i = 0; i < n; i++) {
+    if (!v[i].t) continue;
+    bool norm = v[i].slot == SLOT_FINAL_NORM || v[i].slot == SLOT_ATTN_NORM ||
+                v[i].slot == SLOT_FFN_NORM || v[i].slot == SLOT_Q_NORM ||
+                v[i].slot == SLOT_K_NORM || v[i].slot == SLOT_POST_ATTN_NORM ||
+                v[i].slot == SLOT_POST_FFN_NORM;
+    for (uint32_t k = v[i].begin; k < v[i].end; k++) {
+      float x = whole[mt_load_source_row(k, v[i].permute)];
+      next[k - v[i].begin] = norm && m->cfg.norm_plus_one ? 1.0f + x : x;
+    }
+    *v[i].out = next;
+    next += (v[i].end - v[i].begin + 15) / 16 * 16;
+    whole += v[i].t->shape.dim[0];
+  }
 }
 
+/* Rank 0 reads them, all get them in one message and keep their parts. Collective. */
 static int load_vectors(mt_model *m, mt_err *e) {
-  size_t longest = longest_vector(&m->cfg),
-         floats = mt_plan_small_floats(&m->cfg, m->weights, &m->shard);
-  small s = {.whole = mt_malloc(longest, sizeof(float)), .raw = mt_malloc(longest, sizeof(float))};
-  m->vectors = mt_calloc(floats, sizeof(float));
-  s.next = m->vectors;
-  int rc = s.whole && s.raw && m->vectors
+  size_t n = 1 + (size_t)m->cfg.n_layers * LAYER_VECTORS, floats = 0, raw_bytes = 0;
+  vector *v = mt_calloc(n, sizeof *v);
+  if (v) {
+    v[0] = (vector){mt_slot_find(&m->cfg, m->weights, SLOT_FINAL_NORM, 0),
+                    SLOT_FINAL_NORM,
+                    0,
+                    m->cfg.hidden,
+                    0,
+                    &m->final_norm};
+    for (uint32_t l = 0; l < m->cfg.n_layers; l++)
+      list_layer_vectors(m, l, v + 1 + (size_t)l * LAYER_VECTORS);
+    floats = measure_vectors(v, n, &raw_bytes);
+  }
+  float *whole = mt_malloc(floats, sizeof *whole);
+  void *raw = mt_malloc(raw_bytes, 1);
+  m->vectors = mt_calloc(mt_plan_small_floats(&m->cfg, m->weights, &m->shard), sizeof(float));
+  int rc = v && whole && raw && m->vectors
                ? MT_OK
-               : mt_err_set(e, MT_ENOMEM, "no memory for %zu floats", floats);
+               : mt_err_set(e, MT_ENOMEM, "no memory for norms and biases");
+  if (!rc && mt_comm_rank(m->comm) == 0) rc = read_vectors(m, v, n, raw, whole, e);
   rc = mt_comm_agree(m->comm, rc, e);
-  if (!rc) rc = load_vector(m, &s, SLOT_FINAL_NORM, 0, 0, m->cfg.hidden, 0, &m->final_norm, e);
-  for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) rc = load_layer_vectors(m, &s, l, e);
-  free(s.whole);
-  free(s.raw);
+  if (!rc) rc = mt_comm_bcast(m->comm, whole, floats * sizeof *whole, 0, e);
+  if (!rc) keep_vectors(m, v, n, whole);
+  free(v);
+  free(whole);
+  free(raw);
   return rc;
+}
+
+/* ---- matrices ---------------------------------------------------------------------------- */
+
+/* Matrices of a layer, as mt_layer_matrix numbers them, that are multiplied together. */
+static const struct {
+  int first, n;
+  bool row_parallel, heads;
+} GROUPS[] = {{0, 3, false, false}, {3, 1, true, true}, {4, 2, false, false}, {6, 1, true, false}};
+enum { N_GROUPS = sizeof GROUPS / sizeof GROUPS[0] };
+
+/* Group g of layer l; of a row-parallel one all columns, as one rank has them. */
+static mt_load_group layer_group(mt_model *m, uint32_t l, int g) {
+  uint32_t hd = m->cfg.head_dim, q = m->shard.heads.begin * hd, kv = m->shard.kv_heads.begin * hd,
+           f = m->shard.ffn.begin;
+  const uint32_t row[MT_LAYER_MATRICES] = {q, kv, kv, 0, f, f, 0};
+  mt_load_group out = {.n = GROUPS[g].n,
+                       .layer = (int)l,
+                       .exchanged = GROUPS[g].row_parallel && mt_comm_size(m->comm) > 1,
+                       .heads = GROUPS[g].heads};
+  for (int i = 0; i < out.n; i++) {
+    int k = GROUPS[g].first + i;
+    mt_source s = mt_plan_source(&m->cfg, k);
+    const mt_tensor_info *t = mt_slot_find(&m->cfg, m->weights, s.slot, l);
+    out.part[i] =
+        (mt_load_part){mt_layer_matrix(&m->layer[l], k), t, s.row_begin + row[k], s.permute};
+  }
+  return out;
+}
+
+/* Embedding (0) or head (1). */
+static mt_load_group vocab_group(mt_model *m, int which) {
+  mt_slot slot = which ? SLOT_HEAD : SLOT_EMBED;
+  return (mt_load_group){
+      .part = {{which ? &m->head : &m->embed, mt_slot_find(&m->cfg, m->weights, slot, 0),
+                m->shard.vocab.begin, 0}},
+      .n = 1,
+      .layer = -1};
+}
+
+static int list_groups(mt_loader *l, mt_err *e) {
+  mt_model *m = l->m;
+  l->group = mt_calloc(2 + (size_t)m->cfg.n_layers * N_GROUPS, sizeof *l->group);
+  if (!l->group) return mt_err_set(e, MT_ENOMEM, "no memory to read weights");
+  for (int i = 0; i < (m->cfg.tied ? 1 : 2); i++) l->group[l->n_groups++] = vocab_group(m, i);
+  for (uint32_t y = 0; y < m->cfg.n_layers; y++)
+    for (int i = 0; i < N_GROUPS; i++) l->group[l->n_groups++] = layer_group(m, y, i);
+  return MT_OK;
+}
+
+/* What a part adds to the bytes to read, and needs of the stage or the window. */
+static void measure_part(mt_loader *l, const mt_load_part *p, bool exchanged) {
+  size_t n = (size_t)mt_comm_size(l->m->comm), unit = mt_load_unit_bytes(p);
+  size_t row_bytes = mt_dtype_row_bytes(p->t->type, p->t->shape.dim[1]);
+  if (exchanged) {
+    unit = (mt_load_round_rows(row_bytes, n, true) + n - 1) / n * row_bytes;
+    if (unit > l->window_bytes) l->window_bytes = unit;
+    l->total_bytes += p->t->bytes / n;
+    return;
+  }
+  if (unit > l->stage_bytes) l->stage_bytes = unit;
+  l->total_bytes += p->m->rows * row_bytes;
+}
+
+static void measure(mt_loader *l) {
+  l->stage_bytes = MT_LOAD_STAGE_BYTES / (size_t)mt_team_size(l->m->team);
+  if (l->stage_bytes > MT_LOAD_STAGE_BYTES / 4) l->stage_bytes = MT_LOAD_STAGE_BYTES / 4;
+  for (size_t g = 0; g < l->n_groups; g++)
+    for (int i = 0; i < l->group[g].n; i++)
+      measure_part(l, &l->group[g].part[i], l->group[g].exchanged);
+}
+
+/* The stage, and the window where all ranks share memory. Collective. */
+static int take_memory(mt_loader *l, mt_err *e) {
+  mt_comm *c = l->m->comm;
+  l->stage = mt_pages_alloc((size_t)mt_team_size(l->m->team) * l->stage_bytes);
+  int rc = l->stage ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to read weights");
+  rc = mt_comm_agree(c, rc, e);
+  if (rc || mt_comm_size(c) == 1 || mt_comm_groups(c) > 1) return rc;
+  return mt_comm_window_new(&l->window, c, 2 * l->window_bytes, e);
+}
+
+/* A rank whose own rows fail goes on to the next exchange, which tells all ranks. Collective. */
+static int load_matrices(mt_loader *l, mt_err *e) {
+  int rc = take_memory(l, e);
+  for (size_t g = 0; !rc && g < l->n_groups; g++) {
+    mt_err own;
+    if (l->group[g].exchanged)
+      rc = mt_load_rows(l, &l->group[g], e);
+    else if (mt_load_columns(l, &l->group[g], &own) && mt_comm_size(l->m->comm) == 1)
+      rc = mt_loader_outcome(l, e);
+    if (rc && l->group[g].layer >= 0) mt_err_prefix(e, rc, "layer %d", l->group[g].layer);
+  }
+  return rc ? rc : mt_comm_agree(l->m->comm, mt_loader_outcome(l, e), e);
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int load_layer(mt_model *m, uint32_t l, uint8_t *stage, mt_err *e) {
-  uint32_t hd = m->cfg.head_dim;
-  const uint32_t first[MT_LAYER_MATRICES] = {m->shard.heads.begin * hd,
-                                             m->shard.kv_heads.begin * hd,
-                                             m->shard.kv_heads.begin * hd,
-                                             0,
-                                             m->shard.ffn.begin,
-                                             m->shard.ffn.begin,
-                                             0};
-  int rc = MT_OK, own = MT_OK;
-  for (int i = 0; !rc && i < MT_LAYER_MATRICES; i++) {
-    mt_source s = mt_plan_source(&m->cfg, i);
-    const mt_tensor_info *t = mt_slot_find(&m->cfg, m->weights, s.slot, l);
-    mt_matrix *mat = mt_layer_matrix(&m->layer[l], i);
-    if (i == 3 || i == 6)
-      rc = load_rows(m, mat, t, i == 3, e);
-    else if (!own)
-      own = load_columns(m, mat, t, s.row_begin + first[i], s.permute, stage, e);
-    if (rc) return rc;
-  }
-  rc = mt_comm_agree(m->comm, own, e);
-  if (rc) mt_err_prefix(e, rc, "layer %u", l);
+/* Matrices from the files of --pack-cache where every rank has a good one (exchanging takes all),
+ * else from the model. Collective. */
+static int fill_matrices(mt_loader *l, mt_err *e) {
+  mt_model *m = l->m;
+  bool found = false;
+  if (m->opt.pack_cache) mt_keep_read(l, &found);
+  mt_err unused;
+  if (mt_comm_agree(m->comm, found ? MT_OK : MT_EIO, &unused) == MT_OK) return MT_OK;
+  if (found) mt_pages_clear(m->data, m->data_bytes);
+  int rc = load_matrices(l, e);
+  if (!rc && m->opt.pack_cache && !found) mt_keep_write(l);
   return rc;
 }
 
 int mt_load_weights(mt_model *m, mt_err *e) {
-  uint8_t *stage = mt_malloc(STAGE_BYTES, 1);
-  int rc = stage ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to read weights");
+  mt_loader *l = mt_calloc(1, sizeof *l);
+  int rc = l ? MT_OK : mt_err_set(e, MT_ENOMEM, "no memory to read weights");
+  if (l) {
+    l->m = m;
+    rc = list_groups(l, e);
+    measure(l);
+  }
   rc = mt_comm_agree(m->comm, rc, e);
   if (!rc) rc = load_vectors(m, e);
-  int own = MT_OK;
-  if (!rc) {
-    const mt_tensor_info *t = mt_slot_find(&m->cfg, m->weights, SLOT_EMBED, 0);
-    own = load_columns(m, &m->embed, t, m->shard.vocab.begin, 0, stage, e);
-    t = mt_slot_find(&m->cfg, m->weights, SLOT_HEAD, 0);
-    if (!own && !m->cfg.tied) own = load_columns(m, &m->head, t, m->shard.vocab.begin, 0, stage, e);
-    rc = mt_comm_agree(m->comm, own, e);
-  }
-  for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) rc = load_layer(m, l, stage, e);
-  free(stage);
+  if (!rc) rc = fill_matrices(l, e);
+  if (!l) return rc;
+  mt_comm_window_free(l->window);
+  mt_pages_free(l->stage, (size_t)mt_team_size(m->team) * l->stage_bytes);
+  free(l->group);
+  free(l);
   return rc;
 }

@@ -60,8 +60,9 @@ static int check_same_file(mt_model *m, mt_err *e) {
 /* The sizes that every rank must share come from rank 0; kernels and the memory limit stay each
  * rank's own. */
 static int share_options(mt_model *m, mt_err *e) {
-  uint64_t v[6] = {m->opt.kv_type,  m->opt.kv_tokens,     m->opt.max_seqs,
-                   m->opt.max_rows, m->opt.reduce_inside, m->opt.reduce_between};
+  uint64_t v[7] = {m->opt.kv_type,         m->opt.kv_tokens,     m->opt.max_seqs,
+                   m->opt.max_rows,        m->opt.reduce_inside, m->opt.reduce_between,
+                   m->opt.int8_activations};
   int rc = mt_comm_bcast(m->comm, v, sizeof v, 0, e);
   m->opt.kv_type = (mt_kv_type)v[0];
   m->opt.kv_tokens = v[1];
@@ -69,6 +70,7 @@ static int share_options(mt_model *m, mt_err *e) {
   m->opt.max_rows = v[3];
   m->opt.reduce_inside = (mt_reduce_inside)v[4];
   m->opt.reduce_between = (mt_reduce_between)v[5];
+  m->opt.int8_activations = v[6];
   return rc;
 }
 
@@ -105,25 +107,6 @@ static void place(mt_model *m, mt_matrix *mat, size_t *at) {
   *at += mt_round64(mat->data_bytes);
 }
 
-/* Every thread writes a byte in each page of the panels that it will read, so that they lie in its
- * NUMA domain. */
-static void touch_share(const mt_matrix *mat, int thread, int n_threads) {
-  enum { PAGE = 4096 };
-  size_t begin, end;
-  mt_team_share(mat->n_panels, thread, n_threads, &begin, &end);
-  for (size_t at = begin * mat->panel_bytes; at < end * mat->panel_bytes; at += PAGE)
-    *(volatile uint8_t *)(mat->data + at) = 0;
-}
-
-static void touch_thread(void *arg, int thread, int n_threads) {
-  mt_model *m = arg;
-  touch_share(&m->embed, thread, n_threads);
-  if (!m->cfg.tied) touch_share(&m->head, thread, n_threads);
-  for (uint32_t l = 0; l < m->cfg.n_layers; l++)
-    for (int i = 0; i < MT_LAYER_MATRICES; i++)
-      touch_share(mt_layer_matrix(&m->layer[l], i), thread, n_threads);
-}
-
 static int lay_out(mt_model *m, mt_err *e) {
   m->layer = mt_calloc(m->cfg.n_layers, sizeof *m->layer);
   if (!m->layer) return mt_err_set(e, MT_ENOMEM, "no memory for %u layers", m->cfg.n_layers);
@@ -143,7 +126,6 @@ static int lay_out(mt_model *m, mt_err *e) {
   if (!m->cfg.tied) place(m, &m->head, &at);
   for (uint32_t l = 0; l < m->cfg.n_layers; l++)
     for (int i = 0; i < MT_LAYER_MATRICES; i++) place(m, mt_layer_matrix(&m->layer[l], i), &at);
-  mt_team_run(m->team, touch_thread, m);
   return MT_OK;
 }
 
@@ -206,6 +188,9 @@ const mt_model_config *mt_model_get_config(const mt_model *m) {
 }
 const mt_model_options *mt_model_get_options(const mt_model *m) {
   return &m->opt;
+}
+const mt_weights *mt_model_get_weights(const mt_model *m) {
+  return m->weights;
 }
 mt_comm *mt_model_get_comm(const mt_model *m) {
   return m->comm;

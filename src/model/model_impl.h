@@ -139,9 +139,9 @@ mt_source mt_plan_source(const mt_model_config *cfg, int matrix);
 size_t mt_plan_small_floats(const mt_model_config *cfg, const mt_weights *w, const mt_shard *s);
 
 int mt_load_weights(mt_model *m, mt_err *e); /* collective; load.c */
-/* File bytes that loading holds at a time besides the packed slices: a stage for rows, and a
- * quarter of it for each of the three areas of the exchange of row-parallel tensors. */
-enum { MT_LOAD_STAGE_BYTES = 4 << 20 };
+/* File bytes that loading holds at a time besides the packed slices: the stages of all threads
+ * (more where 16 rows a thread are more), and a round of row-parallel tensors, twice. */
+enum { MT_LOAD_STAGE_BYTES = 4 << 20, MT_LOAD_ROUND_BYTES = 2 << 20 };
 
 /* The next multiple of 64 bytes: areas begin on cache lines. */
 size_t mt_round64(size_t n);

@@ -38,6 +38,9 @@ static uint32_t *unit_borders(uint32_t cols, uint32_t unit, size_t *n) {
 static int plan_row_parallel(mt_matrix *m, const mt_kernels *kn, mt_dtype type, uint32_t rows,
                              mt_range k, uint32_t unit, mt_err *e) {
   size_t n;
+#ifdef MT_PLAIN_SUMS /* units are for exact sums only */
+  unit = k.end > k.begin ? k.end - k.begin : unit;
+#endif
   uint32_t *u = unit_borders(k.end - k.begin, unit, &n);
   if (!u) return mt_err_set(e, MT_ENOMEM, "no memory for the units of a weight");
   int rc = mt_matrix_init(m, kn, type, rows, k.end - k.begin, k.begin, u, n, e);
@@ -122,14 +125,24 @@ static int add_matrices(const mt_model_config *cfg, const mt_weights *w, const m
   return rc;
 }
 
-/* What loading holds for a while: its stage and the areas of the exchange, as far as the largest
- * tensor fills them. */
-static uint64_t load_bytes(const mt_weights *w, uint32_t n_ranks) {
-  uint64_t largest = 0, stage = MT_LOAD_STAGE_BYTES, part = MT_LOAD_STAGE_BYTES / 4;
-  for (size_t i = 0; i < mt_weights_count(w); i++)
-    if (mt_weights_at(w, i)->bytes / n_ranks > largest)
-      largest = mt_weights_at(w, i)->bytes / n_ranks;
-  return (largest < stage ? largest : stage) + 3 * (largest < part ? largest : part);
+/* What loading holds for a while: the stages of the threads and the rounds of the exchange
+ * (load.c), as far as the largest tensor fills them. How many threads there will be is not known
+ * here. */
+static uint64_t load_bytes(const mt_model_config *cfg, const mt_weights *w, uint32_t n_ranks) {
+  enum { THREADS = 16 };
+  uint64_t largest = 0, stage = MT_LOAD_STAGE_BYTES, round = MT_LOAD_ROUND_BYTES;
+  size_t rows = cfg->permuted_qk && cfg->head_dim > MT_PANEL_ROWS ? cfg->head_dim : MT_PANEL_ROWS;
+  for (size_t i = 0; i < mt_weights_count(w); i++) {
+    const mt_tensor_info *t = mt_weights_at(w, i);
+    if (t->shape.n < 2) continue;
+    uint64_t row_bytes = mt_dtype_row_bytes(t->type, t->shape.dim[1]);
+    if (t->bytes / n_ranks > largest) largest = t->bytes / n_ranks;
+    if (THREADS * rows * row_bytes > stage) stage = THREADS * rows * row_bytes;
+    if (MT_PANEL_ROWS * row_bytes > round) round = MT_PANEL_ROWS * row_bytes;
+  }
+  if (stage > largest) stage = largest;
+  if (n_ranks == 1) return stage;
+  return stage + 2 * (round < largest ? round : largest);
 }
 
 int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n_ranks,
@@ -146,7 +159,7 @@ int mt_model_predict(const mt_model_config *cfg, const mt_weights *w, uint32_t n
   out->kv_per_token = block / MT_KV_BLOCK;
   out->kv = (opt->kv_tokens + MT_KV_BLOCK - 1) / MT_KV_BLOCK * block;
   out->buffers = mt_buffers_bytes(cfg, &s, opt, n_ranks, rank == 0);
-  uint64_t load = load_bytes(w, n_ranks); /* before there are buffers */
+  uint64_t load = load_bytes(cfg, w, n_ranks); /* before there are buffers */
   if (load > out->buffers) out->buffers = load;
   out->total = out->weights + out->replicated + out->kv + out->buffers;
   return MT_OK;

@@ -4,16 +4,18 @@
 #include "mutirao/tensor.h"
 
 static const mt_dtype_info TYPES[MT_DTYPE_COUNT] = {
-    [MT_F32] = {"F32", 1, 4, false, true},      [MT_F16] = {"F16", 1, 2, false, true},
-    [MT_BF16] = {"BF16", 1, 2, false, true},    [MT_Q8_0] = {"Q8_0", 32, 34, true, true},
-    [MT_Q4_0] = {"Q4_0", 32, 18, true, true},   [MT_Q4_1] = {"Q4_1", 32, 20, true, true},
-    [MT_Q5_0] = {"Q5_0", 32, 22, true, true},   [MT_Q5_1] = {"Q5_1", 32, 24, true, true},
-    [MT_Q2_K] = {"Q2_K", 256, 84, true, true},  [MT_Q3_K] = {"Q3_K", 256, 110, true, true},
-    [MT_Q4_K] = {"Q4_K", 256, 144, true, true}, [MT_Q5_K] = {"Q5_K", 256, 176, true, true},
-    [MT_Q6_K] = {"Q6_K", 256, 210, true, true}, [MT_F64] = {"F64", 1, 8, false, false},
-    [MT_I8] = {"I8", 1, 1, false, false},       [MT_U8] = {"U8", 1, 1, false, false},
-    [MT_I16] = {"I16", 1, 2, false, false},     [MT_I32] = {"I32", 1, 4, false, false},
-    [MT_I64] = {"I64", 1, 8, false, false},     [MT_BOOL] = {"BOOL", 1, 1, false, false},
+    [MT_F32] = {"F32", 1, 4, false, true},          [MT_F16] = {"F16", 1, 2, false, true},
+    [MT_BF16] = {"BF16", 1, 2, false, true},        [MT_Q8_0] = {"Q8_0", 32, 34, true, true},
+    [MT_Q4_0] = {"Q4_0", 32, 18, true, true},       [MT_Q4_1] = {"Q4_1", 32, 20, true, true},
+    [MT_Q5_0] = {"Q5_0", 32, 22, true, true},       [MT_Q5_1] = {"Q5_1", 32, 24, true, true},
+    [MT_Q2_K] = {"Q2_K", 256, 84, true, true},      [MT_Q3_K] = {"Q3_K", 256, 110, true, true},
+    [MT_Q4_K] = {"Q4_K", 256, 144, true, true},     [MT_Q5_K] = {"Q5_K", 256, 176, true, true},
+    [MT_Q6_K] = {"Q6_K", 256, 210, true, true},     [MT_IQ4_NL] = {"IQ4_NL", 32, 18, true, true},
+    [MT_IQ4_XS] = {"IQ4_XS", 256, 136, true, true}, [MT_MXFP4] = {"MXFP4", 32, 17, true, true},
+    [MT_F64] = {"F64", 1, 8, false, false},         [MT_I8] = {"I8", 1, 1, false, false},
+    [MT_U8] = {"U8", 1, 1, false, false},           [MT_I16] = {"I16", 1, 2, false, false},
+    [MT_I32] = {"I32", 1, 4, false, false},         [MT_I64] = {"I64", 1, 8, false, false},
+    [MT_BOOL] = {"BOOL", 1, 1, false, false},
 };
 
 const mt_dtype_info *mt_dtype_get(mt_dtype type) {

@@ -34,6 +34,8 @@ check "the rank is named" says "rank 1 on .*another command, model or options"
 check "nothing was written" silent
 run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" generate -m "$LLAMA" --ids $ids --max-tokens 4
 check "another command on one rank is refused" is "$status $(grep -c "rank 1 on .*another command, model or options" "$T/err")" "2 1"
+run 20 $MPIRUN -n 1 "$M" logits -m "$TEXT" --ids $ids : -n 1 "$M" logits -m "$TEXT" --ids $ids --activations int8
+check "other activations on one rank are refused" is "$status $(grep -c "rank 1 on .*another command, model or options" "$T/err")" "2 1"
 run 20 $MPIRUN -n 1 "$M" logits -m "$LLAMA" --ids $ids : -n 1 "$M" logits -m "$LLAMA" --ids $ids --reduce-inside two-phase
 check "another algorithm on one rank is refused" is "$status $(grep -c "rank 1 on .*another command" "$T/err")" "2 1"
 run 20 $MPIRUN -n 2 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l" : -n 1 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l" --max-memory 64K

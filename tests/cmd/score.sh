@@ -78,7 +78,7 @@ run 60 $MPIRUN -n 3 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l"
 check "mpirun -n 3 mutirao" cmp "$T/l" "$T/l1"
 run 60 $MPIRUN -n 2 "$M" logits -m "$LLAMA" -n 3 --ids $ids --out "$T/l"
 check "mpirun -n 2 with -n 3 is refused" is "$status" 2
-for isa in ref avx2 avx512 avx512vnni neon; do
+for isa in ref avx2 avx512 avx512vnni neon neondot; do
   r logits -m "$LLAMA" --ids $ids --isa $isa --out "$T/l"
   if [ $status -eq 0 ]; then
     check "--isa $isa" cmp "$T/l" "$T/l1"
@@ -103,18 +103,65 @@ check "f16 is the default" cmp "$T/kv-f16" "$T/l1"
 check "f32 is not f16" not cmp -s "$T/kv-f32" "$T/kv-f16"
 check "q8 is not f16" not cmp -s "$T/kv-q8" "$T/kv-f16"
 
+# ---- activations: likewise, and only quantized weights see them ---------------------------------------------------------
+r logits -m "$TEXT" --ids 5,6,7,8,9 --activations int8 --out "$T/int8"
+check "--activations int8" ok
+check "int8 is not int16" not cmp -s "$T/int8" "$T/q-ref"
+r logits -m "$TEXT" --ids 5,6,7,8,9 --activations int16 --out "$T/l"
+check "int16 is the default" cmp "$T/l" "$T/q-ref"
+for n in 2 3; do
+  m logits -m "$TEXT" -n $n -t 2 --chunk 2 --ids 5,6,7,8,9 --activations int8 --out "$T/l"
+  check "int8, $n ranks of 2 threads" cmp "$T/l" "$T/int8"
+done
+printf 'activations: int8\n' >"$T/config.yaml"
+m logits -m "$TEXT" --config "$T/config.yaml" -n 1 --ids 5,6,7,8,9 --out "$T/l"
+check "int8 by configuration" cmp "$T/l" "$T/int8"
+r logits -m "$LLAMA" --ids $ids --activations int8 -v --out "$T/l"
+check "f32 weights do not see int8" cmp "$T/l" "$T/l1"
+check "-v says so" says "activations f32"
+
 # ---- OpenBLAS ---------------------------------------------------------------------------------------------------------
-# Near, not equal: greedy ids and log-probabilities agree.
-r score -m "$LLAMA" --ids $ids --per-token --json
+# Near, not equal: log-probabilities agree. The cache is f32: one that rounds to f16 turns a last bit into 2^-11 wherever
+# a value lies between two halves, whichever product was nearer to the truth.
+near_exact() { # NAME
+  check "$1 is near" is "$(json "$T/out" logprobs | paste - "$T/exact" | awk '{ d = $1 - $2; if (d < 0) d = -d
+    if (!(d <= 5e-5)) bad++ } END { print NR, bad + 0 }')" "19 0"
+}
+blas=(-m "$LLAMA" --ids $ids --kv-type f32 --per-token --json --backend openblas)
+r score -m "$LLAMA" --ids $ids --kv-type f32 --per-token --json
 json "$T/out" logprobs >"$T/exact"
 for n in 1 2 3; do
-  m score -m "$LLAMA" -n $n --ids $ids --backend openblas --per-token --json
+  m score -n $n "${blas[@]}"
   check "openblas, $n ranks" ok
   check "openblas says that it is inexact, $n ranks" says "warning: .*openblas.*last bits may differ"
   check "once" is "$(grep -c openblas "$T/err")" 1
-  check "openblas is near, $n ranks" is "$(json "$T/out" logprobs | paste - "$T/exact" | awk '{ d = $1 - $2; if (d < 0) d = -d
-    if (d > 1e-4) bad++ } END { print NR, bad + 0 }')" "19 0"
+  near_exact "openblas, $n ranks"
 done
+
+# Its core type: one that fits this CPU, and one without what every CPU that we run on has. Both compute the same.
+fitting=Haswell
+grep -q avx512vl /proc/cpuinfo && fitting=SkylakeX
+[ "$(uname -m)" = x86_64 ] || fitting=CORTEXA57
+for n in 1 2; do
+  OPENBLAS_CORETYPE=$fitting m score -n $n "${blas[@]}"
+  check "a core type that fits is not mentioned, $n ranks" not says CORETYPE
+  near_exact "core type $fitting, $n ranks"
+  [ "$(uname -m)" = x86_64 ] || continue
+  OPENBLAS_CORETYPE=Prescott m score -n $n "${blas[@]}"
+  check "a core type that does not fit is named, with a better one, $n ranks" \
+    says "warning: OpenBLAS takes this CPU for 'Prescott': .*GFLOP/s.* OPENBLAS_CORETYPE=$fitting "
+  check "once a host" is "$(grep -c CORETYPE "$T/err")" 1
+  near_exact "core type Prescott, $n ranks"
+done
+r score -m "$LLAMA" --ids $ids
+check "without OpenBLAS no word of it" not says "[Oo]pen[Bb][Ll][Aa][Ss]|OPENBLAS"
+if [ $fitting = Haswell ]; then
+  OPENBLAS_CORETYPE=SkylakeX r score "${blas[@]}"
+  check "a core type beyond this CPU is refused" says "SkylakeX, which needs AVX-512.* OPENBLAS_CORETYPE=Haswell"
+  check "with its status" is "$status" 3
+else
+  echo "skipped a core type beyond this CPU: it has AVX-512"
+fi
 r logits -m "$TEXT" --ids 5,6,7,8,9 --backend openblas --out "$T/l"
 check "openblas leaves quantized weights to the exact kernels" cmp "$T/l" "$T/q-ref"
 finish

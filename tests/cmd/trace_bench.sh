@@ -101,6 +101,13 @@ run 20 "$M" inspect -m "$TEXT" -n 3 --json
 check "on 3 ranks too" near "$(cat "$T/w3")" "$(for i in 0 1 2; do json "$T/out" ranks.$i.weight_bytes; done | awk '{ s += $1 } END { print s }')" 0.02
 m bench -m "$TEXT" -n 2 --prompt 16 --generate 4 --repeat 1
 check "bench for people" grep -qE "decode +[0-9.]+ tokens/s" "$T/out"
+check "bench says what is multiplied" grep -q "activations int16$" "$T/out"
+m bench -m "$TEXT" -n 1 --prompt 8 --generate 4 --repeat 1 --activations int8 --json
+check "int8 too" is "$(json "$T/out" activations)" int8
+run 20 "$M" inspect -m "$TEXT" --activations int8 --json
+check "so does inspect" is "$(json "$T/out" activations)" int8
+run 20 "$M" inspect -m "$LLAMA" --activations int8
+check "f32 weights have f32 activations" grep -qE "^activations +f32$" "$T/out"
 m bench -m "$TEXT" -n 2 --collectives --json
 check "--collectives" is "$status $(json "$T/out" collectives.#) $(json "$T/out" ranks)" "0 11 2"
 check "by size" is "$(json "$T/out" collectives.5.values) $(json "$T/out" collectives.9.rows)" "16384 128"

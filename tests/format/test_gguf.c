@@ -260,8 +260,8 @@ static void test_tensors(void) {
                  five[5] = {1, 1, 1, 1, 1};
   refuse_tensor(1, &d32, 4, 0, MT_EUNSUPPORTED, "tensor 't' has type 4 (unknown)");
   refuse_tensor(1, &d32, 9, 0, MT_EUNSUPPORTED, "tensor 't' has type 9 (Q8_1)");
-  refuse_tensor(1, &d32, 23, 0, MT_EUNSUPPORTED, "tensor 't' has type 23 (IQ4_XS)");
-  refuse_tensor(1, &d32, 39, 0, MT_EUNSUPPORTED, "tensor 't' has type 39 (MXFP4)");
+  refuse_tensor(1, &d32, 21, 0, MT_EUNSUPPORTED, "tensor 't' has type 21 (IQ3_S)");
+  refuse_tensor(1, &d32, 35, 0, MT_EUNSUPPORTED, "tensor 't' has type 35 (TQ2_0)");
   refuse_tensor(1, &d32, UINT32_MAX, 0, MT_EUNSUPPORTED,
                 "tensor 't' has type 4294967295 (unknown)");
   refuse_tensor(5, five, 0, 0, MT_EFORMAT, "tensor 't' has 5 dimensions");

@@ -17,7 +17,7 @@ static const cut CUTS[] = {{256, 0, 0},    {1, 0, 0},       {37, 13, 0},   {144,
                            {96, 250, 1},   {520, 520, 260}};
 static const size_t ROW_COUNTS[] = {1, 5, 16, 17, 40};
 
-enum { MAX_TOKENS = 9, PAD = 5 };
+enum { MAX_TOKENS = 9, MANY_TOKENS = 203, PAD = 5 };
 
 static inline size_t cut_units(const cut *c, uint32_t *unit) {
   size_t n = 0, width = c->unit ? c->unit : c->cols;
@@ -47,23 +47,31 @@ static inline bool same_acts(const mt_act *a, const mt_act *b, size_t begin, siz
   for (size_t t = begin; t < end && a->n_blocks; t++) {
     size_t q = t * a->q_stride, n = a->n_blocks * a->block_slots, s = t * a->n_blocks;
     ok = ok && !memcmp(a->q + q, b->q + q, n * 2) && !memcmp(a->hi + q, b->hi + q, n) &&
-         !memcmp(a->lo + q, b->lo + q, n) && same_floats(a->scale + s, b->scale + s, a->n_blocks) &&
+         (a->int8 ? !a->lo && !b->lo : !memcmp(a->lo + q, b->lo + q, n)) &&
+         same_floats(a->scale + s, b->scale + s, a->n_blocks) &&
          !memcmp(a->sum + s, b->sum + s, a->n_blocks * 4);
   }
   return ok;
 }
 
 static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref, const weight *w,
-                                    const float *x, size_t ld_x, size_t n_tokens) {
+                                    const float *x, size_t ld_x, size_t n_tokens, bool int8) {
   const mt_matrix *m = &w->m;
   size_t ld = m->rows + PAD, n = n_tokens * ld, skip = n_tokens > 4 ? 1 : 0;
   float *out = malloc(2 * n * sizeof *out);
   int64_t *acc = malloc(2 * n * sizeof *acc);
-  int exp[MAX_TOKENS];
-  mt_act a = {0}, b = {0};
+  int exp[MANY_TOKENS];
+  mt_act a = {.int8 = int8}, b = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld_x, n_tokens, NULL), 0);
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&b, m, x, ld_x, n_tokens, NULL), 0);
-  kn->quantize(&a, m, 0, n_tokens);
+  if (n_tokens % 2) { /* a row in two parts */
+    for (size_t t = 0; t < n_tokens; t++) {
+      kn->quantize_blocks(&a, m, t, a.n_blocks / 3, a.n_blocks);
+      kn->quantize_blocks(&a, m, t, 0, a.n_blocks / 3);
+    }
+  } else {
+    kn->quantize(&a, m, 0, n_tokens);
+  }
   ref->quantize(&b, m, 0, n_tokens);
   CU_ASSERT(same_acts(&a, &b, 0, n_tokens));
   for (size_t i = 0; i < 2 * n; i++) {
@@ -100,10 +108,26 @@ static inline void compare_gemm(const mt_kernels *kn, const mt_kernels *ref, rng
         float *x = malloc((n_tokens * ld + 1) * sizeof *x);
         for (size_t t = 0; t < n_tokens; t++)
           fill_x(r, x + 1 + t * ld, ld, round % 11 == 0 && t == 2);
-        compare_products(kn, ref, &w, x + 1, ld, n_tokens);
+        compare_products(kn, ref, &w, x + 1, ld, n_tokens, false);
+        compare_products(kn, ref, &w, x + 1, ld, n_tokens, true);
         free(x);
         weight_free(&w);
       }
+}
+
+/* More input rows than any loop of the kernels takes at once, an odd number of panels. */
+static inline void compare_many(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { COLS = 300 };
+  static float x[MANY_TOKENS * COLS];
+  fill_x(r, x, MANY_TOKENS * COLS, false);
+  for (size_t i = 0; i < N_WEIGHT_TYPES; i++) {
+    weight w = {0};
+    size_t cols = COLS / mt_dtype_get(WEIGHT_TYPES[i])->block_elems *
+                  mt_dtype_get(WEIGHT_TYPES[i])->block_elems;
+    weight_new(&w, r, ref, WEIGHT_TYPES[i], 37, cols, 0, NULL, 0, 8, 16);
+    compare_products(kn, ref, &w, x, COLS, MANY_TOKENS - i % 7, i % 2);
+    weight_free(&w);
+  }
 }
 
 /* The largest integer sums that codes and activations can give: a product that saturates or
@@ -124,7 +148,8 @@ static inline void compare_extremes(const mt_kernels *kn, const mt_kernels *ref,
       weight_new(&w, r, ref, WEIGHT_TYPES[i], 16, COLS, 0, NULL, 0, 8, 8);
       uniform_file(WEIGHT_TYPES[i], w.file, 16 * w.row_bytes, BYTES[b]);
       mt_matrix_pack(&w.m, 0, 16, w.file, w.row_bytes, 0);
-      compare_products(kn, ref, &w, x, COLS, N);
+      compare_products(kn, ref, &w, x, COLS, N, false);
+      compare_products(kn, ref, &w, x, COLS, N, true);
       weight_free(&w);
     }
 }
@@ -254,6 +279,42 @@ static inline void compare_attention_case(const mt_kernels *kn, const mt_kernels
   cache_free(&d);
 }
 
+/* Several queries with ranges of their own; what lies outside a range is NaN. */
+static inline void compare_attend_many(const mt_kernels *kn, const mt_kernels *ref, rng *r,
+                                       mt_kv_type type, size_t head_dim, size_t n) {
+  cache c;
+  cache_new(&c, type, head_dim);
+  static float q[MT_ATTEND_QUERIES][MAX_DIM], acc[2][MT_ATTEND_QUERIES][MAX_DIM];
+  float x[MAX_DIM];
+  size_t lo[MT_ATTEND_QUERIES], hi[MT_ATTEND_QUERIES], first = MT_ATTN_SEGMENT, last = 0;
+  const float *qs[MT_ATTEND_QUERIES];
+  mt_attn_part part[2][MT_ATTEND_QUERIES];
+  for (size_t t = 0; t < n; t++) {
+    lo[t] = below(r, 3) ? below(r, 40) : below(r, MT_ATTN_SEGMENT);
+    hi[t] = below(r, 3) ? lo[t] + 1 + below(r, MT_ATTN_SEGMENT - lo[t]) : MT_ATTN_SEGMENT;
+    first = lo[t] < first ? lo[t] : first;
+    last = hi[t] > last ? hi[t] : last;
+    for (size_t i = 0; i < head_dim; i++) q[t][i] = normalish(r) * 3;
+    qs[t] = q[t];
+    for (int k = 0; k < 2; k++) part[k][t].acc = acc[k][t];
+  }
+  for (size_t j = 0; j < MT_ATTN_SEGMENT; j++) {
+    for (size_t i = 0; i < head_dim; i++)
+      x[i] = j < first || j >= last ? NAN : below(r, 999) ? normalish(r) : INFINITY;
+    cache_store(&c, ref, j, x, x);
+  }
+  float *scratch = malloc(mt_attend_scratch_floats(head_dim) * sizeof *scratch);
+  kn->attend_many(type, head_dim, n, qs, 0.25f, c.k, c.v, lo, hi, part[0], scratch);
+  for (size_t t = 0; t < n; t++) {
+    ref->attend(type, head_dim, q[t], 0.25f, c.k, c.v, lo[t], hi[t], &part[1][t], NULL);
+    CU_ASSERT(same_floats(&part[0][t].max, &part[1][t].max, 1));
+    CU_ASSERT(same_floats(&part[0][t].sum, &part[1][t].sum, 1));
+    CU_ASSERT(same_floats(acc[0][t], acc[1][t], head_dim));
+  }
+  free(scratch);
+  cache_free(&c);
+}
+
 static inline void compare_attention(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
   static const size_t DIMS[] = {1, 8, 12, 24, 40, 64, 80, 128, 200};
   static const size_t COUNTS[] = {1, 2, 15, 16, 17, 64, 65, 130, 511, 512};
@@ -262,6 +323,10 @@ static inline void compare_attention(const mt_kernels *kn, const mt_kernels *ref
     for (size_t d = 0; d < sizeof DIMS / sizeof DIMS[0]; d++)
       for (size_t n = 0; n < sizeof COUNTS / sizeof COUNTS[0]; n++)
         compare_attention_case(kn, ref, r, TYPES[t], DIMS[d], COUNTS[n], (n + d) % 3 == 0);
+  for (size_t t = 0; t < 3; t++)
+    for (size_t d = 0; d < sizeof DIMS / sizeof DIMS[0]; d++)
+      for (size_t n = 1; n <= MT_ATTEND_QUERIES; n++)
+        compare_attend_many(kn, ref, r, TYPES[t], DIMS[d], n);
 }
 
 /* ---- sums over ranks ------------------------------------------------------------------------- */

@@ -5,8 +5,8 @@
 
 #include <math.h>
 
+#include "../../src/kernel/impl.h"
 #include "mt_test.h"
-#include "mutirao/kernel.h"
 
 typedef struct rng {
   uint64_t seed, at;
@@ -27,10 +27,16 @@ static inline uint16_t f16_of(double exponent, rng *r) {
   return (uint16_t)((unsigned)(below(r, 2) << 15) | (unsigned)e << 10 | (unsigned)below(r, 1024));
 }
 
-static const unsigned char F16_FIELDS[MT_DTYPE_COUNT][2] = {
-    [MT_Q4_1] = {0, 2}, [MT_Q5_1] = {0, 2}, [MT_Q2_K] = {80, 82},   [MT_Q3_K] = {108, 108},
-    [MT_Q4_K] = {0, 2}, [MT_Q5_K] = {0, 2}, [MT_Q6_K] = {208, 208},
-};
+/* The scales of a block: both f16 fields where there are two, or the byte of MXFP4 (127 − 15 + e
+ * for f16's exponent e; 0 or 1, whose values are subnormal, for e = 0). */
+static inline void set_scale(mt_dtype type, uint8_t *block, int field, uint16_t f16) {
+  const mt_qinfo *qi = mt_qinfo_get(type);
+  int e = f16 >> 10 & 31;
+  if (qi && qi->scale == MT_SCALE_E8M0)
+    block[qi->d_at] = (uint8_t)(e ? 112 + e : f16 & 1);
+  else
+    memcpy(block + (qi ? field ? qi->m_at : qi->d_at : 0), &f16, 2);
+}
 
 /* Random blocks: any codes, f16 fields with exponents in [e_min, e_max] (0: subnormal; 15 is
  * 1.0). */
@@ -49,7 +55,7 @@ static inline void random_file(rng *r, mt_dtype type, uint8_t *w, size_t bytes, 
     for (int f = 0; f < 2; f++) {
       uint16_t h = f16_of(e_min + (double)below(r, (size_t)(e_max - e_min + 1)), r);
       if (type == MT_BF16) h = (uint16_t)(0x3f00u + (h & 0x80ffu));
-      memcpy(w + at + F16_FIELDS[type][f], &h, 2);
+      set_scale(type, w + at, f, h);
     }
   }
 }
@@ -59,7 +65,7 @@ static inline void uniform_file(mt_dtype type, uint8_t *w, size_t bytes, uint8_t
   const uint16_t one = 0x3c00;
   memset(w, byte, bytes);
   for (size_t at = 0; at < bytes; at += mt_dtype_get(type)->block_bytes)
-    for (int f = 0; f < 2; f++) memcpy(w + at + F16_FIELDS[type][f], &one, 2);
+    for (int f = 0; f < 2; f++) set_scale(type, w + at, f, one);
 }
 
 /* A weight in file format and packed. */
@@ -116,9 +122,9 @@ static inline bool same_floats(const float *a, const float *b, size_t n) {
   return true;
 }
 
-static const mt_dtype WEIGHT_TYPES[] = {MT_F32,  MT_F16,  MT_BF16, MT_Q8_0, MT_Q4_0,
-                                        MT_Q4_1, MT_Q5_0, MT_Q5_1, MT_Q2_K, MT_Q3_K,
-                                        MT_Q4_K, MT_Q5_K, MT_Q6_K};
+static const mt_dtype WEIGHT_TYPES[] = {MT_F32,  MT_F16,    MT_BF16,   MT_Q8_0, MT_Q4_0, MT_Q4_1,
+                                        MT_Q5_0, MT_Q5_1,   MT_Q2_K,   MT_Q3_K, MT_Q4_K, MT_Q5_K,
+                                        MT_Q6_K, MT_IQ4_NL, MT_IQ4_XS, MT_MXFP4};
 enum { N_WEIGHT_TYPES = sizeof WEIGHT_TYPES / sizeof WEIGHT_TYPES[0] };
 
 static inline const mt_kernels *kernels(const char *name) {

@@ -107,6 +107,42 @@ static inline simde__m512i emu_sub_epi64(simde__m512i a, simde__m512i b) {
   return simde_mm512_loadu_si512(x);
 }
 
+static inline simde__m512i emu_maskz_loadu_epi64(unsigned mask, const int64_t *from) {
+  int64_t v[8] = {0};
+  for (int i = 0; i < 8; i++)
+    if (mask >> i & 1) v[i] = from[i];
+  return simde_mm512_loadu_si512(v);
+}
+static inline void emu_mask_storeu_epi64(int64_t *to, unsigned mask, simde__m512i a) {
+  int64_t v[8];
+  simde_mm512_storeu_si512(v, a);
+  for (int i = 0; i < 8; i++)
+    if (mask >> i & 1) to[i] = v[i];
+}
+static inline simde__m512i emu_mask_add_epi64(simde__m512i from, unsigned mask, simde__m512i a,
+                                              simde__m512i b) {
+  uint64_t v[8], x[8], y[8];
+  simde_mm512_storeu_si512(v, from);
+  simde_mm512_storeu_si512(x, a);
+  simde_mm512_storeu_si512(y, b);
+  for (int i = 0; i < 8; i++)
+    if (mask >> i & 1) v[i] = x[i] + y[i];
+  return simde_mm512_loadu_si512(v);
+}
+static inline __m256 emu_extractf32x8_ps(simde__m512 a, int half) {
+  float v[16];
+  simde_mm512_storeu_ps(v, a);
+  return _mm256_loadu_ps(v + 8 * half);
+}
+
+#undef _mm512_maskz_loadu_epi64
+#define _mm512_maskz_loadu_epi64 emu_maskz_loadu_epi64
+#undef _mm512_mask_storeu_epi64
+#define _mm512_mask_storeu_epi64 emu_mask_storeu_epi64
+#undef _mm512_mask_add_epi64
+#define _mm512_mask_add_epi64 emu_mask_add_epi64
+#undef _mm512_extractf32x8_ps
+#define _mm512_extractf32x8_ps emu_extractf32x8_ps
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi8_epi32

@@ -10,20 +10,21 @@ static const char *const TABLES[] = {"ref", NULL};
 
 /* ---- the recipe, element by element from the file's bytes ------------------------------------ */
 
-/* Activations of one block as kernel.h says: integers, scale. */
-static float quantize_plainly(const float *x, size_t n, int *q) {
+/* Activations of one block as kernel.h says: integers up to `most`, scale. */
+static float quantize_plainly(const float *x, size_t n, float most, int *q) {
   float a = 0;
   for (size_t i = 0; i < n; i++) a = fmaxf(a, fabsf(x[i]));
   if (a < 0x1p-100f) {
     memset(q, 0, n * sizeof *q);
     return 0;
   }
-  float r = 32639.0f / a;
+  float r = most / a;
   for (size_t i = 0; i < n; i++) q[i] = (int)rintf(x[i] * r);
-  return a / 32639.0f;
+  return a / most;
 }
 
-static float unit_plainly(const weight *w, size_t row, size_t begin, size_t end, const float *x) {
+static float unit_plainly(const weight *w, size_t row, size_t begin, size_t end, const float *x,
+                          float most) {
   mt_dtype type = w->m.type;
   bool quantized = mt_dtype_get(type)->quantized;
   size_t slots = type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K ? 16 : 32;
@@ -44,7 +45,7 @@ static float unit_plainly(const weight *w, size_t row, size_t begin, size_t end,
         float dw, mw;
         len = slots - at % slots < end - k ? slots - at % slots : end - k;
         mt_file_block(type, file, at / slots, code, &dw, &mw);
-        float da = quantize_plainly(x + k, len, q);
+        float da = quantize_plainly(x + k, len, most, q);
         for (size_t i = 0; i < len; i++) {
           dot += code[at % slots + i] * q[i];
           sum_q += q[i];
@@ -59,13 +60,13 @@ static float unit_plainly(const weight *w, size_t row, size_t begin, size_t end,
   return sum;
 }
 
-static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, size_t ld,
-                         size_t n) {
+static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, size_t ld, size_t n,
+                         bool int8) {
   const mt_matrix *m = &w->m;
   float *out = malloc(n * m->rows * sizeof *out);
   int64_t *acc = calloc(n * m->rows, sizeof *acc);
   int exp[MAX_TOKENS];
-  mt_act a = {0};
+  mt_act a = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, m, x, ld, n, NULL), 0);
   for (size_t t = 0; t < n; t++) exp[t] = -20 - (int)t;
   kn->quantize(&a, m, 0, n);
@@ -77,7 +78,8 @@ static void check_recipe(const weight *w, const mt_kernels *kn, const float *x, 
       float total = 0;
       int64_t integer = 0;
       for (size_t u = 0; u < m->n_units; u++) {
-        float p = unit_plainly(w, r, m->unit[u], m->unit[u + 1], x + t * ld);
+        float p =
+            unit_plainly(w, r, m->unit[u], m->unit[u + 1], x + t * ld, int8 ? 127.0f : 32639.0f);
         total += p;
         integer += (int64_t)rint(ldexp((double)p, -exp[t]));
       }
@@ -102,7 +104,8 @@ static void test_recipe(void) {
                    unit, cut_units(&CUTS[c], unit), c % 3 ? 8 : 0, c % 3 ? 14 : 0);
         float *x = malloc(n * ld * sizeof *x);
         for (size_t j = 0; j < n * ld; j++) x[j] = j / ld == 3 ? 0 : normalish(&r);
-        check_recipe(&w, kernels(TABLES[k]), x, ld, n);
+        check_recipe(&w, kernels(TABLES[k]), x, ld, n, false);
+        check_recipe(&w, kernels(TABLES[k]), x, ld, n, true);
         free(x);
         weight_free(&w);
       }
@@ -181,16 +184,17 @@ static void test_float64(void) {
 }
 
 /* |x − d q| is at most half a step, and hi, lo, sum belong to q. */
-static void test_activations(void) {
+static void check_activations(const mt_kernels *kn, bool int8) {
   rng r = {.seed = mt_test_seed()};
-  const mt_kernels *kn = kernels(NULL);
   enum { COLS = 500, N = 4 };
   float *x = malloc(N * COLS * sizeof *x);
   for (size_t t = 0; t < N; t++) fill_x(&r, x + t * COLS, COLS, false);
   mt_matrix m;
-  mt_act a = {0};
+  mt_act a = {.int8 = int8};
   CU_ASSERT_EQUAL_FATAL(mt_matrix_init(&m, kn, MT_Q4_0, 1, COLS, 17, NULL, 0, NULL), 0);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &m, x, COLS, 1, NULL), 0); /* then larger */
   CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &m, x, COLS, N, NULL), 0);
+  CU_ASSERT(a.int8 == int8 && !a.lo == int8);
   kn->quantize(&a, &m, 0, N);
   for (size_t t = 0; t < N; t++)
     for (size_t b = 0; b < a.n_blocks; b++) {
@@ -200,7 +204,8 @@ static void test_activations(void) {
       for (size_t i = 0; i < a.block_slots; i++) {
         int q = a.q[at + i];
         sum += q;
-        CU_ASSERT_EQUAL(q, 256 * a.hi[at + i] + a.lo[at + i]);
+        CU_ASSERT_EQUAL(q, int8 ? a.hi[at + i] : 256 * a.hi[at + i] + a.lo[at + i]);
+        CU_ASSERT(abs(q) <= (int8 ? 127 : 32639));
         if (i >= m.block[b].len) {
           CU_ASSERT_EQUAL(q, 0);
           continue;
@@ -213,6 +218,36 @@ static void test_activations(void) {
   mt_act_free(&a);
   mt_matrix_fini(&m);
   free(x);
+}
+
+static void test_activations(void) {
+  for (size_t k = 0; k < 2; k++) {
+    check_activations(kernels(TABLES[k]), false);
+    check_activations(kernels(TABLES[k]), true);
+  }
+}
+
+/* Plain weights do not see it. */
+static void test_int8_plain(void) {
+  rng r = {.seed = mt_test_seed()};
+  enum { ROWS = 20, COLS = 300 };
+  float x[COLS], out[2][ROWS];
+  for (size_t i = 0; i < COLS; i++) x[i] = normalish(&r);
+  for (size_t k = 0; k < 2; k++)
+    for (size_t i = 0; i < 3; i++) {
+      const mt_kernels *kn = kernels(TABLES[k]);
+      weight w = {0};
+      weight_new(&w, &r, kn, WEIGHT_TYPES[i], ROWS, COLS, 0, NULL, 0, 8, 14);
+      for (int v = 0; v < 2; v++) {
+        mt_act a = {.int8 = v};
+        CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &w.m, x, COLS, 1, NULL), 0);
+        kn->quantize(&a, &w.m, 0, 1);
+        kn->gemm(&w.m, 0, w.m.n_panels, &a, 0, 1, out[v], ROWS);
+        mt_act_free(&a);
+      }
+      CU_ASSERT(!memcmp(out[0], out[1], sizeof out[0]));
+      weight_free(&w);
+    }
 }
 
 /* ---- OpenBLAS -------------------------------------------------------------------------------- */
@@ -386,31 +421,50 @@ static void test_failures(void) {
   }
 }
 
+/* Sums of 16 rows from one product; returns how many failed. */
+enum { PANEL = MT_PANEL_ROWS };
+static int one_panel(const mt_kernels *kn, const float sum[PANEL], int64_t acc[PANEL]) {
+  float x = 1;
+  int exp = 0;
+  mt_matrix m;
+  mt_act a = {0};
+  CU_ASSERT_EQUAL_FATAL(mt_matrix_init(&m, kn, MT_F32, PANEL, 1, 0, NULL, 0, NULL), 0);
+  m.data = mt_pages_alloc(m.data_bytes);
+  mt_matrix_pack(&m, 0, PANEL, sum, sizeof x, 0);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &m, &x, 1, 1, NULL), 0);
+  int failed = kn->gemm_units(&m, 0, 1, &a, 0, 1, &exp, acc, PANEL);
+  mt_pages_free(m.data, m.data_bytes);
+  mt_matrix_fini(&m);
+  return failed;
+}
+
 /* Ties of the rounding to the quantum go to even. */
 static void test_ties(void) {
-  enum { ROWS = 16 };
-  static const float SUM[ROWS] = {0.5f,  1.5f,  2.5f, -0.5f, -1.5f, -2.5f, 0.75f, -0.75f,
-                                  3.25f, 1e-3f, 7,    -7,    0,     4.5f,  5.5f,  -6.5f};
-  static const int64_t WANT[ROWS] = {0, 2, 2, 0, -2, -2, 1, -1, 3, 0, 7, -7, 0, 4, 6, -6};
+  static const float SUM[PANEL] = {0.5f,  1.5f,  2.5f, -0.5f, -1.5f, -2.5f, 0.75f, -0.75f,
+                                   3.25f, 1e-3f, 7,    -7,    0,     4.5f,  5.5f,  -6.5f};
+  static const int64_t WANT[PANEL] = {0, 2, 2, 0, -2, -2, 1, -1, 3, 0, 7, -7, 0, 4, 6, -6};
   for (size_t k = 0; k < 2; k++) {
-    const mt_kernels *kn = kernels(TABLES[k]);
-    float x = 1;
-    int exp = 0;
-    int64_t acc[ROWS] = {0};
-    mt_matrix m;
-    mt_act a = {0};
-    CU_ASSERT_EQUAL_FATAL(mt_matrix_init(&m, kn, MT_F32, ROWS, 1, 0, NULL, 0, NULL), 0);
-    m.data = mt_pages_alloc(m.data_bytes);
-    mt_matrix_pack(&m, 0, ROWS, SUM, sizeof x, 0);
-    CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &m, &x, 1, 1, NULL), 0);
-    CU_ASSERT_EQUAL(kn->gemm_units(&m, 0, 1, &a, 0, 1, &exp, acc, ROWS), 0);
+    int64_t acc[PANEL] = {0};
+    CU_ASSERT_EQUAL(one_panel(kernels(TABLES[k]), SUM, acc), 0);
     CU_ASSERT(!memcmp(acc, WANT, sizeof acc));
-    mt_pages_free(m.data, m.data_bytes);
-    mt_matrix_fini(&m);
   }
 }
 
+/* 2^51 is the first that does not fit, in whole panels too; the float below it fits. */
+static void test_limit(void) {
+  static const float LIMIT[] = {0x1p51f, -0x1p51f, 0x1.fffffep50f, -0x1.fffffep50f};
+  for (size_t k = 0; k < 2; k++)
+    for (size_t i = 0; i < 4; i++)
+      for (size_t row = 0; row < PANEL; row += 5) {
+        float sum[PANEL] = {0};
+        int64_t acc[PANEL] = {0}, fits = i >= 2;
+        sum[row] = LIMIT[i];
+        CU_ASSERT_EQUAL(one_panel(kernels(TABLES[k]), sum, acc), !fits);
+        CU_ASSERT_EQUAL(acc[row], fits ? (int64_t)LIMIT[i] : 0);
+      }
+}
+
 MT_TEST_MAIN("kernel gemm", {"recipe", test_recipe}, {"float64", test_float64},
-             {"activations", test_activations}, {"OpenBLAS", test_openblas},
-             {"ranges", test_ranges}, {"shards", test_shards}, {"failures", test_failures},
-             {"ties", test_ties})
+             {"activations", test_activations}, {"int8, plain weights", test_int8_plain},
+             {"OpenBLAS", test_openblas}, {"ranges", test_ranges}, {"shards", test_shards},
+             {"failures", test_failures}, {"ties", test_ties}, {"limit", test_limit})

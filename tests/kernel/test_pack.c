@@ -1,55 +1,5 @@
-/* What the bytes of a file mean, and that packing keeps it: golden blocks, reading rows back,
- * layout tables. */
+/* That packing keeps what the bytes of a file mean: halves, reading rows back, layout tables. */
 #include "kernel_test.h"
-#include "mutirao/json.h"
-
-/* ---- golden blocks (tests/data/quant_blocks.json, made as docs/kernels.md says) -------------- */
-
-static size_t from_hex(const char *hex, uint8_t *out) {
-  size_t n = strlen(hex) / 2;
-  for (size_t i = 0; i < n; i++) {
-    unsigned v = 0;
-    sscanf(hex + 2 * i, "%2x", &v);
-    out[i] = (uint8_t)v;
-  }
-  return n;
-}
-
-static void check_block(mt_dtype type, const mt_json *block) {
-  uint8_t raw[512];
-  float got[256];
-  const mt_json *values = mt_json_get(block, "values");
-  const char *hex = mt_json_string(mt_json_get(block, "raw_hex"), NULL);
-  const mt_dtype_info *t = mt_dtype_get(type);
-  CU_ASSERT_PTR_NOT_NULL_FATAL(hex);
-  CU_ASSERT_EQUAL_FATAL(from_hex(hex, raw), t->block_bytes);
-  CU_ASSERT_EQUAL_FATAL(mt_json_len(values), t->block_elems);
-  mt_dequantize(type, raw, t->block_elems, got);
-  for (size_t i = 0; i < t->block_elems; i++) {
-    double want;
-    CU_ASSERT(mt_json_number(mt_json_at(values, i), &want));
-    CU_ASSERT_EQUAL(got[i], (float)want);
-  }
-}
-
-static void test_golden(void) {
-  char path[1000];
-  mt_err e = {0};
-  mt_json *root = NULL;
-  size_t n_types = 0;
-  snprintf(path, sizeof path, "%s/tests/data/quant_blocks.json", mt_test_root());
-  CU_ASSERT_EQUAL_FATAL(mt_json_read_file(&root, path, 1 << 20, &e), 0);
-  for (const mt_json_member *m = mt_json_first(root); m; m = mt_json_next(root, m)) {
-    mt_dtype type = mt_dtype_by_name(mt_json_member_key(m));
-    const mt_json *blocks = mt_json_get(mt_json_member_value(m), "blocks");
-    if (type == MT_DTYPE_COUNT || !mt_dtype_get(type)->weight) continue;
-    n_types++;
-    CU_ASSERT(mt_json_len(blocks) >= 3);
-    for (size_t i = 0; i < mt_json_len(blocks); i++) check_block(type, mt_json_at(blocks, i));
-  }
-  CU_ASSERT_EQUAL(n_types, 10);
-  mt_json_free(root);
-}
 
 /* Every f16 and bf16 against arithmetic with powers of two. */
 static void test_halves(void) {
@@ -126,6 +76,40 @@ static void test_pieces(void) {
     mt_pages_free(again.data, w.m.data_bytes);
     weight_free(&w);
   }
+}
+
+/* Whole panels, which are packed 16 rows at a time, against one row at a time: slices that begin
+ * and end within a block of 256 or of 32, tails of plain types, a last panel with fewer rows, rows
+ * that lie in another order in the file. */
+static void test_panels(void) {
+  static const struct {
+    size_t cols, k_begin;
+  } SLICE[] = {{512, 0},  {1024, 256}, {128, 128}, {320, 192}, {768, 96},
+               {2304, 0}, {288, 32},   {84, 0},    {37, 5},    {250, 16}};
+  rng r = {.seed = mt_test_seed()};
+  for (size_t i = 0; i < N_WEIGHT_TYPES; i++)
+    for (size_t c = 0; c < sizeof SLICE / sizeof SLICE[0]; c++) {
+      enum { ROWS = 39 };
+      weight w = {0};
+      weight_new(&w, &r, kernels("ref"), WEIGHT_TYPES[i], ROWS, SLICE[c].cols, SLICE[c].k_begin,
+                 NULL, 0, 8, 16);
+      mt_matrix turned = w.m, single = w.m;
+      turned.data = mt_pages_alloc(w.m.data_bytes);
+      single.data = mt_pages_alloc(w.m.data_bytes);
+      CU_ASSERT_FATAL(turned.data && single.data);
+      for (size_t k = 0; k < ROWS; k++)
+        mt_matrix_pack(&single, k, 1, w.file + (ROWS - 1 - k) * w.row_bytes, w.row_bytes, w.src_k);
+      for (size_t p = 0; p < w.m.n_panels; p++) {
+        const void *row[MT_PANEL_ROWS] = {0};
+        for (size_t k = 0; k < MT_PANEL_ROWS && p * MT_PANEL_ROWS + k < ROWS; k++)
+          row[k] = w.file + (ROWS - 1 - p * MT_PANEL_ROWS - k) * w.row_bytes;
+        mt_matrix_pack_panel(&turned, p, row, w.src_k);
+      }
+      CU_ASSERT(!memcmp(turned.data, single.data, w.m.data_bytes));
+      mt_pages_free(turned.data, w.m.data_bytes);
+      mt_pages_free(single.data, w.m.data_bytes);
+      weight_free(&w);
+    }
 }
 
 /* Blocks tile K, never straddle a unit or a block of the file; chains begin where they should;
@@ -240,7 +224,7 @@ static void test_same_blocks(void) {
   for (size_t i = 0; i < 6; i++) mt_matrix_fini(all[i]);
 }
 
-MT_TEST_MAIN("kernel packing", {"golden blocks", test_golden}, {"halves", test_halves},
-             {"rows come back", test_rows_come_back}, {"pieces", test_pieces},
-             {"tables", test_tables}, {"bad layouts", test_bad_layouts}, {"empty", test_empty},
+MT_TEST_MAIN("kernel packing", {"halves", test_halves}, {"rows come back", test_rows_come_back},
+             {"pieces", test_pieces}, {"panels", test_panels}, {"tables", test_tables},
+             {"bad layouts", test_bad_layouts}, {"empty", test_empty},
              {"same blocks", test_same_blocks})

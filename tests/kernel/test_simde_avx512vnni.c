@@ -23,6 +23,7 @@ static void test_gemm(void) {
   rng r = {.seed = mt_test_seed()};
   mt_kernels kn = emulated();
   compare_gemm(&kn, kernels("ref"), &r);
+  compare_many(&kn, kernels("ref"), &r);
   compare_extremes(&kn, kernels("ref"), &r);
 }
 

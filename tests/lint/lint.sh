@@ -58,6 +58,7 @@ finds style 'leftover: src/base/x.c:1' src/base/x.c '/* TO''DO: more */'
 finds style 'ends the process: src/json/x.c:1' src/json/x.c 'void f(void) { abort(); }'
 finds style 'name without mt_: include/mutirao/x.h:1' include/mutirao/x.h 'int other(int a);'
 
+finds flags 'sums that are not exact' Makefile 'CFLAGS += -DMT_PLAIN_SUMS'
 finds flags 'a flag that changes results' Makefile 'CFLAGS += -ffast-math'
 finds flags 'a flag that changes results' Makefile '$(BUILD)/obj/base/%.o: EXTRA = -march=native'
 finds flags 'without -ffp-contract=off' Makefile 'STD := -std=c11'

@@ -11,13 +11,14 @@
 #include "mpi_test.h"
 #include "mutirao/engine.h"
 
-enum { MAX_TOKENS = 1312, ROOM_TOKENS = 1024, MAX_MODELS = 64 };
+enum { MAX_TOKENS = 1312, ROOM_TOKENS = 1024, MAX_MODELS = 80 };
 
 typedef struct fixture {
   char name[64]; /* in bits.txt */
   char path[400], golden[400], greedy[400], golden64[400];
   double tolerance; /* of the spread of the reference logits */
   unsigned configs; /* bit i: configs[i] is run */
+  bool int8;        /* activations */
 } fixture;
 
 typedef struct config {
@@ -132,6 +133,7 @@ static void load(loaded *l, const fixture *f, const config *c, size_t n) {
   mt_err e = {0};
   size_t room = 4 * (n + MT_KV_BLOCK);
   mt_model_options o = {.kv_type = c->kv,
+                        .int8_activations = f->int8,
                         .kv_tokens = room < ROOM_TOKENS ? ROOM_TOKENS : room,
                         .max_seqs = 4,
                         .max_rows = c->chunk ? (c->chunk < 4 ? 4 : c->chunk) : 160};
@@ -420,7 +422,8 @@ static fixture list[MAX_MODELS];
 static size_t n_models;
 
 /* The golden file is GOLDEN/golden.safetensors, GOLDEN.golden.safetensors or, for the model that
- * ships, GOLDEN/golden_logits.safetensors; for LONG GOLDEN/golden_long.safetensors. */
+ * ships, GOLDEN/golden_logits.safetensors; for LONG GOLDEN/golden_long.safetensors. A name that
+ * ends in -int8 asks for such activations. */
 static void add(const char *name, const char *dir, const char *path, const char *golden_path,
                 double tolerance, unsigned set) {
   fixture *f = &list[n_models];
@@ -437,6 +440,7 @@ static void add(const char *name, const char *dir, const char *path, const char 
   snprintf(f->golden64, sizeof f->golden64, "%s/tests/data/golden64/%s.safetensors", root, base);
   f->tolerance = tolerance;
   f->configs = set;
+  f->int8 = strstr(name, "-int8") != NULL;
   if (exists(f->path) && exists(f->golden)) n_models++;
 }
 
@@ -446,6 +450,22 @@ static void add_hf(const char *const *names, size_t n, const char *dir, unsigned
     snprintf(path, sizeof path, "models/%s", names[i]);
     snprintf(name, sizeof name, "%s%s", names[i], set == LONG ? "-long" : "");
     add(name, dir, path, path, 1e-4, set);
+  }
+}
+
+/* With 8-bit activations: every shape of record, blocks cut by units, and one model of plain
+ * weights, whose bits are those without. They err 257 times as much as 16-bit ones: up to 0.14 of
+ * the spread in these. */
+static void list_int8(const char *dir) {
+  static const char *const of[] = {"tiny-llama-Q8_0",  "tiny-llama-Q4_1", "tiny-llama-Q5_0",
+                                   "tiny-llama-Q3_K",  "tiny-llama-Q4_K", "tiny-llama-Q6_K",
+                                   "tiny-llama-MXFP4", "head80-Q4_0",     "tiny-llama-F16"};
+  char name[80], path[120], golden_path[120];
+  for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+    snprintf(name, sizeof name, "%s-int8", of[i]);
+    snprintf(path, sizeof path, "gguf/%s.gguf", of[i]);
+    snprintf(golden_path, sizeof golden_path, "gguf/%s", of[i]);
+    add(name, dir, path, golden_path, strstr(name, "F16") ? 1e-4 : 0.2, FEW);
   }
 }
 
@@ -462,8 +482,9 @@ static void list_models(const char *dir) {
       "llama-gqa-f32",   "mistral-swa8-bf16",  "llama-linear-bf16", "llama-dynamic-bf16",
       "llama-yarn-bf16", "phi3-longrope-bf16", "phi3-partial-bf16", "qwen2-window-bf16",
       "llama-long-bf16", "mistral-long-bf16"};
-  static const char *const types[] = {"F32",  "F16",  "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0",
-                                      "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
+  static const char *const types[] = {"F32",  "F16",    "BF16",   "Q8_0", "Q4_0", "Q4_1",
+                                      "Q5_0", "Q5_1",   "Q2_K",   "Q3_K", "Q4_K", "Q5_K",
+                                      "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
   static const char *const arch[] = {
       "llama-odd-tied-bf16", "qwen3-qknorm-tied-bf16", "gemma3-gguf-bf16",  "qwen2-bias-tied-bf16",
       "smollm3-nope-bf16",   "phi3-longrope-bf16",     "phi3-partial-bf16", "llama-bias-bf16",
@@ -492,6 +513,7 @@ static void list_models(const char *dir) {
     snprintf(golden_path, sizeof golden_path, "gguf/%s", head80[i]);
     add(head80[i], dir, path, golden_path, 1e-3, FEW);
   }
+  list_int8(dir);
   add("mirim", root, "models/mirim", "models/mirim", 1e-4, FEW);
 }
 
@@ -509,7 +531,7 @@ int main(int argc, char **argv) {
   snprintf(data, sizeof data, "%s/tests/data", root);
   list_models(data);
   if (mt_comm_rank(comm) == 0) printf("%zu models\n", n_models);
-  CHECK(n_models >= 58);
+  CHECK(n_models >= 70); /* 71 with ../shared/reference */
   for (size_t i = 0; i < n_models; i++) check_model(&list[i]);
   if (update) {
     char path[500];

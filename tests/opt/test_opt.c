@@ -118,7 +118,8 @@ static void test_kinds(void) {
   CU_ASSERT_EQUAL_FATAL(
       parse(&o,
             "generate -n3 --threads=2 -p a_text --seed 18446744073709551615 --temperature 0.25 "
-            "--kv-type q8 --stop x --stop=--y -vv --max-memory 1.5G --logit-bias 7=-2.5 "
+            "--kv-type q8 --activations int8 --stop x --stop=--y -vv --max-memory 1.5G "
+            "--logit-bias 7=-2.5 "
             "--logit-bias 8=1 --presence-penalty -1 --ignore-eos --ids-out=a=b",
             &e),
       MT_OK);
@@ -130,6 +131,7 @@ static void test_kinds(void) {
   CU_ASSERT_EQUAL(mt_opt_u64(o, "seed"), UINT64_MAX);
   CU_ASSERT_EQUAL(mt_opt_double(o, "temperature"), 0.25);
   CU_ASSERT_STRING_EQUAL(mt_opt_string(o, "kv-type"), "q8");
+  CU_ASSERT_STRING_EQUAL(mt_opt_string(o, "activations"), "int8");
   CU_ASSERT_EQUAL_FATAL(mt_opt_strings(o, "stop", &s), 2);
   CU_ASSERT(!strcmp(s[0], "x") && !strcmp(s[1], "--y"));
   CU_ASSERT_EQUAL(mt_opt_int(o, "verbose"), 2);
@@ -264,6 +266,7 @@ static void test_ranges(void) {
       {"generate -p x --max-tokens 0", "(at least 1)"},
       {"generate -p x --kv-type f64", "none of f16|f32|q8"},
       {"generate -p x --kv-type f", "none of f16|f32|q8"},
+      {"bench --activations int4", "none of int16|int8"},
       {"generate -p x --seed -1", "not a whole number"},
       {"generate -p x --seed 18446744073709551616", "0 to 18446744073709551615"},
       {"generate -p x --max-memory 0", "not a size"},

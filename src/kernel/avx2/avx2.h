@@ -18,10 +18,17 @@
 #endif
 
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
+void mt_quantize_blocks_avx2(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end);
 void mt_gemm_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                   size_t row_begin, size_t row_end, float *out, size_t ld_out);
 int mt_gemm_units_avx2(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
+void mt_gemm_avxvnni(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                     size_t row_begin, size_t row_end, float *out, size_t ld_out);
+int mt_gemm_units_avxvnni(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
+                          size_t row_begin, size_t row_end, const int *exp, int64_t *acc,
+                          size_t ld);
 float mt_sum_squares_avx2(const float *x, size_t n);
 float mt_rmsnorm_avx2(const float *x, const float *w, size_t n, float eps, float *out);
 void mt_rope_avx2(float *x, const float *cos, const float *sin, size_t n_rotary);
@@ -35,6 +42,9 @@ void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_b
 void mt_attend_avx2(mt_kv_type type, size_t head_dim, const float *q, float scale,
                     const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                     mt_attn_part *out, float *weight);
+void mt_attend_many_avx2(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                         float scale, const void *const *k_block, const void *const *v_block,
+                         const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
 /* Scores s [lo, hi) (room up to whole tiles) become weights; fills out->max and out->sum. */
 void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out);
 /* acc_d for d in [d_begin, head_dim). */
@@ -45,6 +55,18 @@ void mt_attend_finish_avx2(size_t head_dim, const mt_attn_part *total, float *ou
 bool mt_sum_parts_avx2(const int64_t *const *part, size_t n_parts, size_t at, size_t n,
                        unsigned limit_bits, int64_t *out);
 bool mt_round_sums_avx2(const int64_t *sum, size_t n, int exp, float *out);
+
+/* Decode reads one ascending stream. The prefetch of the hardware keeps up with it for some shapes
+ * of records only; for the others the line so far ahead is asked for, into the second cache
+ * (docs/performance.md has the figures). */
+enum { MT_PREFETCH_BYTES = 16384 };
+MT_INLINE bool wants_prefetch(mt_dtype type) {
+  return type != MT_F32 && type != MT_Q8_0;
+}
+MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
+  MT_UNROLL for (size_t i = 0; i < bytes; i += 64)
+      _mm_prefetch((const char *)p + MT_PREFETCH_BYTES + i, _MM_HINT_T1);
+}
 
 MT_INLINE __m256 load_f16x8(const void *p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(p));

@@ -13,20 +13,26 @@ MT_INLINE uint32_t max_u32x8(__m256i v) {
   return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
-/* 16 elements: rounded to q, split into hi and lo; returns Σq in 8 lanes. */
+/* 16 elements: rounded to q, split into hi and lo (lo NULL: all in hi); returns Σq in 8 lanes. */
 MT_INLINE __m256i quantize_x16(__m256 x0, __m256 x1, __m256 inverse, int16_t *q, int8_t *hi,
                                int8_t *lo) {
+  const __m256i one = _mm256_set1_epi16(1);
   __m256i i0 = _mm256_cvtps_epi32(_mm256_mul_ps(x0, inverse));
   __m256i i1 = _mm256_cvtps_epi32(_mm256_mul_ps(x1, inverse));
   __m256i v = _mm256_permute4x64_epi64(_mm256_packs_epi32(i0, i1), 0xd8);
+  _mm256_storeu_si256((__m256i *)(void *)q, v);
+  if (!lo) {
+    __m256i b = _mm256_permute4x64_epi64(_mm256_packs_epi16(v, v), 0xd8);
+    _mm_storeu_si128((__m128i *)(void *)hi, _mm256_castsi256_si128(b));
+    return _mm256_madd_epi16(v, one);
+  }
   __m256i h = _mm256_srai_epi16(_mm256_add_epi16(v, _mm256_set1_epi16(128)), 8);
   __m256i l = _mm256_and_si256(v, _mm256_set1_epi16(255));
   __m256i hl = _mm256_permute4x64_epi64(
       _mm256_packus_epi16(_mm256_and_si256(h, _mm256_set1_epi16(255)), l), 0xd8);
-  _mm256_storeu_si256((__m256i *)(void *)q, v);
   _mm_storeu_si128((__m128i *)(void *)hi, _mm256_castsi256_si128(hl));
   _mm_storeu_si128((__m128i *)(void *)lo, _mm256_extracti128_si256(hl, 1));
-  return _mm256_madd_epi16(v, _mm256_set1_epi16(1));
+  return _mm256_madd_epi16(v, one);
 }
 
 MT_INLINE int32_t sum_i32x8(__m256i v) {
@@ -36,16 +42,17 @@ MT_INLINE int32_t sum_i32x8(__m256i v) {
 }
 
 /* x [slots], 16 or 32 of them. */
-MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, size_t row, size_t b) {
+MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, bool int8, size_t row,
+                              size_t b) {
+  const float most = int8 ? MT_ACT8_MAX : MT_ACT_MAX;
   const __m256i mask = _mm256_set1_epi32(0x7fffffff);
   size_t at = row * a->q_stride + b * slots;
   __m256i max = _mm256_setzero_si256(), sum = _mm256_setzero_si256();
   for (size_t e = 0; e < slots; e += LANES)
     max = _mm256_max_epu32(max, _mm256_and_si256(mask, _mm256_loadu_si256((const void *)(x + e))));
   uint32_t bits = max_u32x8(max);
-  float m = mt_f32_of_bits(bits), d = m / MT_ACT_MAX;
-  __m256 inverse = _mm256_set1_ps(MT_ACT_MAX / m),
-         keep = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
+  float m = mt_f32_of_bits(bits), d = m / most;
+  __m256 inverse = _mm256_set1_ps(most / m), keep = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
   if (bits >= 0x7f800000u || m < MT_QUANT_TINY) {
     d = bits >= 0x7f800000u ? mt_f32_of_bits(0x7fc00000u) : 0;
     keep = inverse = _mm256_setzero_ps();
@@ -53,27 +60,39 @@ MT_INLINE void quantize_block(mt_act *a, const float *x, size_t slots, size_t ro
   for (size_t e = 0; e < slots; e += 2 * LANES) {
     __m256 x0 = _mm256_and_ps(keep, _mm256_loadu_ps(x + e));
     __m256 x1 = _mm256_and_ps(keep, _mm256_loadu_ps(x + e + LANES));
-    sum = _mm256_add_epi32(
-        sum, quantize_x16(x0, x1, inverse, a->q + at + e, a->hi + at + e, a->lo + at + e));
+    sum = _mm256_add_epi32(sum, quantize_x16(x0, x1, inverse, a->q + at + e, a->hi + at + e,
+                                             int8 ? NULL : a->lo + at + e));
   }
   a->scale[row * a->n_blocks + b] = d;
   a->sum[row * a->n_blocks + b] = sum_i32x8(sum);
 }
 
+MT_INLINE void quantize_range(mt_act *a, const mt_matrix *m, size_t slots, bool int8, size_t row,
+                              size_t block_begin, size_t block_end) {
+  for (size_t b = block_begin; b < block_end; b++) {
+    const float *x = a->x + row * a->ld_x + m->block[b].begin;
+    float padded[32] = {0};
+    if (m->block[b].len < slots) {
+      memcpy(padded, x, m->block[b].len * sizeof *x);
+      x = padded;
+    }
+    quantize_block(a, x, slots, int8, row, b);
+  }
+}
+
+void mt_quantize_blocks_avx2(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                             size_t block_end) {
+  if (a->block_slots == 32 && a->int8)
+    quantize_range(a, m, 32, true, row, block_begin, block_end);
+  else if (a->block_slots == 32)
+    quantize_range(a, m, 32, false, row, block_begin, block_end);
+  else
+    quantize_range(a, m, 16, a->int8, row, block_begin, block_end);
+}
+
 void mt_quantize_avx2(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end) {
   for (size_t row = row_begin; row < row_end; row++)
-    for (size_t b = 0; b < a->n_blocks; b++) {
-      const float *x = a->x + row * a->ld_x + m->block[b].begin;
-      float padded[32] = {0};
-      if (m->block[b].len < a->block_slots) {
-        memcpy(padded, x, m->block[b].len * sizeof *x);
-        x = padded;
-      }
-      if (a->block_slots == 32)
-        quantize_block(a, x, 32, row, b);
-      else
-        quantize_block(a, x, 16, row, b);
-    }
+    mt_quantize_blocks_avx2(a, m, row, 0, a->n_blocks);
 }
 
 /* ---- exp and gates ----------------------------------------------------------------------- */
@@ -165,25 +184,3 @@ void mt_scale_avx2(float *x, float a, size_t n) {
   for (size_t i = 0; i < n; i += LANES)
     store_tail(x, i, n, _mm256_mul_ps(load_tail(x, i, n), _mm256_set1_ps(a)));
 }
-
-const mt_kernels mt_kernels_avx2 = {
-    .isa = "avx2",
-    .exact = true,
-    .quantize = mt_quantize_avx2,
-    .gemm = mt_gemm_avx2,
-    .gemm_units = mt_gemm_units_avx2,
-    .sum_squares = mt_sum_squares_avx2,
-    .rmsnorm = mt_rmsnorm_avx2,
-    .rope = mt_rope_avx2,
-    .silu_mul = mt_silu_mul_avx2,
-    .gelu_mul = mt_gelu_mul_avx2,
-    .add = mt_add_avx2,
-    .scale = mt_scale_avx2,
-    .exp = mt_exp_avx2,
-    .kv_store = mt_kv_store_avx2,
-    .attend = mt_attend_avx2,
-    .attend_merge = mt_attend_merge_avx2,
-    .attend_finish = mt_attend_finish_avx2,
-    .sum_parts = mt_sum_parts_avx2,
-    .round_sums = mt_round_sums_avx2,
-};

@@ -13,8 +13,7 @@ enum {
   PLAIN_ROWS = 12,
   QUANT_ROWS = 6,
   DIRECT_ROWS = 2,
-  PREFETCH_BYTES = 2048, /* ahead in each panel */
-  MAX_BLOCKS_32 = 10,    /* of a chain: MT_CHAIN elements and one cut block at each end */
+  MAX_BLOCKS_32 = 10, /* of a chain: MT_CHAIN elements and one cut block at each end */
   MAX_BLOCKS_16 = 18
 };
 
@@ -71,21 +70,30 @@ MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
+/* A chain of n rows of one panel: an ascending stream, which is what memory gives fastest. */
+MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n, __m512 acc[]) {
+  const size_t ld = j->a->ld_x;
+  const float *x = j->a->x + j->row * ld;
+  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
+    const uint8_t *d = j->data[0] + k * LANES * (type == MT_F32 ? 4 : 2);
+    if (wants_prefetch(type)) prefetch_ahead(d, LANES * 2);
+    __m512 w = load_plain(type, d, 0);
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
+        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
+  }
+}
+
 /* n rows from row t0 of the walk on; n is a constant after inlining. */
 MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
   __m512 acc[PLAIN_ROWS][2];
   const float *base[TILE_BASES(PLAIN_ROWS)];
-  const size_t ld = j->a->ld_x, bytes = type == MT_F32 ? 4 : 2;
+  const size_t ld = j->a->ld_x;
   const uint8_t *d0 = j->data[0], *d1 = j->data[1];
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
       j->a->x + (j->row + t0 + 3 * i) * ld;
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm512_setzero_ps();
   for (size_t k = k0; k < k1; k++) {
     __m512 w0 = load_plain(type, d0, k * LANES), w1 = load_plain(type, d1, k * LANES);
-    if (n == 1) {
-      _mm_prefetch((const char *)d0 + k * LANES * bytes + PREFETCH_BYTES, _MM_HINT_T0);
-      _mm_prefetch((const char *)d1 + k * LANES * bytes + PREFETCH_BYTES, _MM_HINT_T0);
-    }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       __m512 x = _mm512_set1_ps(base[t / 3][t % 3 * ld + k]);
       acc[t][0] = _mm512_fmadd_ps(w0, x, acc[t][0]);
@@ -97,8 +105,32 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
 
 /* ---- quantized types --------------------------------------------------------------------- */
 
+MT_INLINE bool is_plain(mt_dtype type) {
+  return type == MT_F32 || type == MT_F16 || type == MT_BF16;
+}
+MT_INLINE bool has_min(mt_dtype type) {
+  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
+         type == MT_Q5_K;
+}
+
+MT_INLINE bool by_super(mt_dtype type) {
+  return (type >= MT_Q2_K && type <= MT_Q6_K) || type == MT_IQ4_XS;
+}
+MT_INLINE bool signed_scales(mt_dtype type) {
+  return type == MT_Q3_K || type == MT_Q6_K || type == MT_IQ4_XS;
+}
+
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
+}
+
+/* 2^(e − 128): (e − 1) << 23 from e = 2 on, below it the subnormals 2^21 and 2^22. */
+MT_INLINE __m512 load_e8m0(const uint8_t *p) {
+  __m512i e = _mm512_and_si512(_mm512_cvtepi8_epi32(load_16(p)), _mm512_set1_epi32(255));
+  __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+  __m512i low = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
+  low = _mm512_min_epi32(low, _mm512_set1_epi32(0x00400000));
+  return _mm512_castsi512_ps(_mm512_max_epi32(normal, low));
 }
 
 /* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
@@ -106,14 +138,18 @@ MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
 MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, __m512 *dw,
                            __m512 *mw) {
   *mw = _mm512_setzero_ps();
-  if (type < MT_Q2_K) {
+  if (type == MT_MXFP4) {
+    *dw = load_e8m0(scales);
+    return;
+  }
+  if (!by_super(type)) {
     *dw = _mm512_cvtph_ps(load_32(scales));
-    if (type == MT_Q4_1 || type == MT_Q5_1) *mw = _mm512_cvtph_ps(load_32(scales + 32));
+    if (has_min(type)) *mw = _mm512_cvtph_ps(load_32(scales + 32));
     return;
   }
   __m128i sc = load_16(scales), mn = sc;
   __m512 d = _mm512_cvtph_ps(load_32(super));
-  if (type == MT_Q3_K || type == MT_Q6_K) {
+  if (signed_scales(type)) {
     *dw = scaled_i8(d, sc);
     return;
   }
@@ -142,6 +178,32 @@ MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
 }
 
+/* What to take off a code: 2^code_bias_bits, or nothing. */
+MT_INLINE unsigned code_bias_bits(mt_dtype type) {
+  switch (type) {
+    case MT_Q8_0:
+    case MT_IQ4_NL:
+    case MT_IQ4_XS: return 7;
+    case MT_Q6_K: return 5;
+    case MT_Q5_0:
+    case MT_MXFP4: return 4;
+    case MT_Q4_0: return 3;
+    case MT_Q3_K: return 2;
+    default: return 0;
+  }
+}
+
+MT_INLINE const int8_t *values_of(mt_dtype type) {
+  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
+}
+
+/* The values of 4-bit codes, raised by their bias. */
+MT_INLINE __m512i values_table(mt_dtype type) {
+  const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)values_of(type));
+  const __m128i bias = _mm_set1_epi8((char)(1 << code_bias_bits(type)));
+  return _mm512_broadcast_i32x4(_mm_add_epi8(value, bias));
+}
+
 /* The 64 codes of group g; signed bytes come with their sign bit flipped. */
 MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
   int s = (int)g;
@@ -159,6 +221,11 @@ MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
     case MT_Q5_K:
       return _mm512_or_si512(field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15),
                              _mm512_slli_epi16(field(load_64(rec + 256), s, 1), 4));
+    case MT_IQ4_NL:
+    case MT_IQ4_XS:
+    case MT_MXFP4:
+      return _mm512_shuffle_epi8(values_table(type),
+                                 field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15));
     default: return field(load_64(rec + 64 * (g % 4)), 4 * (s / 4), 15);
   }
 }
@@ -174,29 +241,14 @@ MT_INLINE bool slots_16(mt_dtype type) {
   return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
 }
 
-/* What to take off a code: 2^code_bias_bits, or nothing. */
-MT_INLINE unsigned code_bias_bits(mt_dtype type) {
-  return type == MT_Q8_0   ? 7
-         : type == MT_Q4_0 ? 3
-         : type == MT_Q5_0 ? 4
-         : type == MT_Q3_K ? 2
-         : type == MT_Q6_K ? 5
-                           : 0;
-}
-
-MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
-         type == MT_Q5_K;
-}
-
 #if MT_VNNI
 
 enum { CODES_SIGNED = false };
 
 /* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
  * exactly. */
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                          __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                          size_t n, __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
@@ -206,18 +258,19 @@ MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, si
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = at + t * a->q_stride + 4 * g;
       hi[t] = _mm512_dpbusd_epi32(hi[t], w, broadcast_4(a->hi + q));
-      if (!a->int8) lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
+      if (!int8) lo[t] = _mm512_dpbusd_epi32(lo[t], w, broadcast_4(a->lo + q));
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      a->int8 ? hi[t] : _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
+      int8 ? hi[t] : _mm512_add_epi32(_mm512_slli_epi32(hi[t], 8), lo[t]);
 }
 
 #else
 
 enum { CODES_SIGNED = true }; /* once unpacked */
 
-/* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3. */
+/* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3.
+ */
 MT_INLINE void load_pairs(mt_dtype type, const uint8_t *rec, size_t g, __m512i pair[2]) {
   const __m512i first = _mm512_broadcast_i32x4(
       _mm_set_epi8(-1, 13, -1, 12, -1, 9, -1, 8, -1, 5, -1, 4, -1, 1, -1, 0));
@@ -255,12 +308,12 @@ MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, const mt_act *a, size
 /* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each
  * adding at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 ×
  * 3840, 4 × 7936 and 2 × 16128 are below 32768. */
-MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                         __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                         size_t n, __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K;
+  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
   const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
-  const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(a->int8 ? 1 : 256);
+  const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(int8 ? 1 : 256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
@@ -271,28 +324,27 @@ MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, const mt_act *a, siz
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = at + t * a->q_stride + 4 * g;
         hi[t] = _mm512_add_epi16(hi[t], _mm512_maddubs_epi16(w, broadcast_4(a->hi + q)));
-        if (!a->int8)
-          lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
+        if (!int8) lo[t] = _mm512_add_epi16(lo[t], _mm512_maddubs_epi16(w, broadcast_4(a->lo + q)));
       }
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(hi[t], high));
-      if (!a->int8) dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(lo[t], one));
+      if (!int8) dot[t] = _mm512_add_epi32(dot[t], _mm512_madd_epi16(lo[t], one));
     }
   }
 }
 
 /* With wide codes the bias is off already. */
 MT_INLINE bool wide_codes(mt_dtype type) {
-  return type == MT_Q8_0;
+  return code_bias_bits(type) == 7;
 }
 
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, size_t n,
-                          __m512i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, const mt_act *a, size_t at, bool int8,
+                          size_t n, __m512i dot[DIRECT_ROWS]) {
   if (wide_codes(type))
     dot_wide(type, rec, a, at, n, dot);
   else
-    dot_codes(type, rec, a, at, n, dot);
+    dot_codes(type, rec, a, at, int8, n, dot);
 }
 
 #endif
@@ -312,44 +364,124 @@ MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const walk *j, size_t b, const uint8_t *rec,
-                            const uint8_t *super, size_t t0, size_t n, __m512 acc[DIRECT_ROWS]) {
-  const mt_act *a = j->a;
-  const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t slots = slots_16(type) ? 16 : 32, row = j->row + t0;
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b,
+                            const uint8_t *rec, const uint8_t *super, size_t planes, bool int8,
+                            size_t n, __m512 acc[DIRECT_ROWS]) {
+  const size_t slots = slots_16(type) ? 16 : 32;
   __m512i dot[DIRECT_ROWS];
   __m512 dw, mw;
-  load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, &dw, &mw);
-  dot_packed(type, rec, a, row * a->q_stride + b * slots, n, dot);
+  dot_packed(type, rec, a, row * a->q_stride + b * slots, int8, n, dot);
+  /* Bytes are touched in ascending order, or the hardware does not see the stream. */
+  __asm__ volatile("" ::: "memory");
+  load_scales(type, rec + planes, super, &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     size_t s = (row + t) * a->n_blocks + b;
     __m512 da = _mm512_set1_ps(a->scale[s]);
     __m512i sum = _mm512_set1_epi32(a->sum[s]);
-    if (packed_bias_bits(type)) dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
+    if (packed_bias_bits(type))
+      dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
     acc[t] = add_block(acc[t], dw, da, dot[t]);
     if (has_min(type))
       acc[t] = _mm512_fmadd_ps(mw, _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum)), acc[t]);
   }
 }
 
-MT_INLINE void direct(mt_dtype type, const walk *j, size_t b0, size_t b1, size_t t0, size_t n) {
+/* Where the records of a panel lie, found once. */
+typedef struct records {
+  const uint8_t *first, *supers;
+  size_t bytes, planes, super_bytes; /* of a record; of its codes; of an entry of supers */
+} records;
+
+MT_INLINE records records_of(mt_dtype type, const walk *j) {
+  if (is_plain(type)) return (records){0};
   const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t supers = mt_panel_supers_bytes(j->m, qi), record = qi->record_bytes;
-  __m512 acc[2][DIRECT_ROWS];
-  MT_UNROLL for (size_t t = 0; t < n; t++) acc[0][t] = acc[1][t] = _mm512_setzero_ps();
-  for (size_t b = b0; b < b1; b++) {
-    size_t super = qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0;
-    MT_UNROLL for (size_t p = 0; p < 2; p++) {
-      const uint8_t *rec = j->data[p] + supers + b * record;
-      MT_UNROLL for (size_t i = 0; i < record; i += 64)
-          _mm_prefetch((const char *)rec + PREFETCH_BYTES + i, _MM_HINT_T0);
-      direct_block(type, j, b, rec, j->data[p] + super, t0, n, acc[p]);
+  return (records){.first = j->data[0] + mt_panel_supers_bytes(j->m, qi),
+                   .supers = j->data[0],
+                   .bytes = qi->record_bytes,
+                   .planes = (size_t)qi->record_bytes - qi->scale_bytes,
+                   .super_bytes = qi->super_bytes};
+}
+
+/* A chain of n rows of one panel. */
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, const records *r,
+                                size_t c, bool int8, size_t n, __m512 acc[]) {
+  const size_t end = j->m->chain[c + 1];
+  for (size_t b = j->m->chain[c]; b < end; b++) {
+    const uint8_t *rec = r->first + b * r->bytes;
+    size_t super = by_super(type) ? j->m->block[b].super * r->super_bytes : 0;
+    if (wants_prefetch(type)) prefetch_ahead(rec, r->bytes);
+    direct_block(type, a, j->row, b, rec, r->supers + super, r->planes, int8, n, acc);
+  }
+}
+
+/* Eight sums rounded and added where they are in range; returns which of `lanes` are not. */
+MT_INLINE __mmask8 add_rounded(__m256 p, __m512d factor, __mmask8 lanes, __m512i *acc) {
+  const __m512d magic = _mm512_set1_pd(MT_RINT_MAGIC), limit = _mm512_set1_pd(MT_UNIT_LIMIT);
+  __m512d y = _mm512_mul_pd(_mm512_cvtps_pd(p), factor);
+  __mmask8 fits = _mm512_cmp_pd_mask(_mm512_abs_pd(y), limit, _CMP_LT_OQ) & lanes;
+  __m512i v = _mm512_sub_epi64(_mm512_castpd_si512(_mm512_add_pd(y, magic)),
+                               _mm512_set1_epi64(MT_RINT_MAGIC_BITS));
+  *acc = _mm512_mask_add_epi64(*acc, fits, *acc, v);
+  return lanes & (__mmask8)~fits;
+}
+
+/* All units of one panel, n rows; the sums stay in registers. */
+MT_INLINE int direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
+                     size_t ld, bool int8, size_t n) {
+  const mt_act a = *j->a; /* its fields stay in registers */
+  const records r = records_of(type, j);
+  const mt_matrix *m = j->m;
+  const unsigned rows = (1u << mt_panel_rows(m, j->panel)) - 1u;
+  const __mmask8 half[2] = {(__mmask8)rows, (__mmask8)(rows >> 8)};
+  const size_t at = j->row * ld + j->panel * LANES;
+  __m512 total[DIRECT_ROWS];
+  __m512i acc[DIRECT_ROWS][2];
+  int failed = 0;
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    total[t] = _mm512_setzero_ps();
+    for (size_t h = 0; to && h < 2; h++)
+      acc[t][h] = _mm512_maskz_loadu_epi64(half[h], to + at + t * ld + 8 * h);
+  }
+  for (size_t u = 0; u < m->n_units; u++) {
+    __m512 sum[DIRECT_ROWS];
+    MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();
+    for (size_t c = m->unit_chain[u]; c < m->unit_chain[u + 1]; c++) {
+      __m512 chain[DIRECT_ROWS];
+      MT_UNROLL for (size_t t = 0; t < n; t++) chain[t] = _mm512_setzero_ps();
+      if (is_plain(type))
+        direct_plain(type, j, c, n, chain);
+      else
+        direct_quantized(type, j, &a, &r, c, int8, n, chain);
+      MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], chain[t]);
+    }
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      if (!to) {
+        total[t] = _mm512_add_ps(total[t], sum[t]);
+        continue;
+      }
+      const __m512d factor = _mm512_set1_pd(mt_unit_factor(exp[j->row + t]));
+      __mmask8 b0 = add_rounded(_mm512_castps512_ps256(sum[t]), factor, half[0], &acc[t][0]);
+      __mmask8 b1 = add_rounded(_mm512_extractf32x8_ps(sum[t], 1), factor, half[1], &acc[t][1]);
+      failed += __builtin_popcount(b0) + __builtin_popcount(b1);
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) {
-    const __m512 both[2] = {acc[0][t], acc[1][t]};
-    add_to_sum(j->sum[t0 + t], both);
+    if (!to) _mm512_mask_storeu_ps(out + at + t * ld, (__mmask16)rows, total[t]);
+    for (size_t h = 0; to && h < 2; h++)
+      _mm512_mask_storeu_epi64(to + at + t * ld + 8 * h, half[h], acc[t][h]);
   }
+  return failed;
+}
+
+/* One or two rows. */
+MT_INLINE int direct_rows(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
+                          size_t ld) {
+  const bool int8 = j->a->int8 && !is_plain(type);
+  if (j->n == 1)
+    return int8 ? direct(type, j, exp, to, out, ld, true, 1)
+                : direct(type, j, exp, to, out, ld, false, 1);
+  return int8 ? direct(type, j, exp, to, out, ld, true, 2)
+              : direct(type, j, exp, to, out, ld, false, 2);
 }
 
 /* ---- many rows: weights unpacked --------------------------------------------------------- */
@@ -388,8 +520,8 @@ MT_INLINE void dot_plane(const code_t *code, size_t groups, const int8_t *const 
 }
 
 /* Σ code × q of a block: the high plane, times 256, and the low one. */
-MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row,
-                            size_t b, size_t n, __m512i dot[QUANT_ROWS][2]) {
+MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row, size_t b,
+                            size_t n, __m512i dot[QUANT_ROWS][2]) {
   const int8_t *base[TILE_BASES(QUANT_ROWS)];
   const size_t at = b * slots;
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
@@ -418,8 +550,8 @@ MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t p, code_t 
 }
 
 /* Σ w × q of a block. */
-MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row,
-                            size_t b, size_t n, __m512i dot[QUANT_ROWS][2]) {
+MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t row, size_t b,
+                            size_t n, __m512i dot[QUANT_ROWS][2]) {
   const int16_t *base[TILE_BASES(QUANT_ROWS)];
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
       a->q + (row + 3 * i) * a->q_stride + b * slots;
@@ -439,8 +571,7 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpacked *u) {
   const mt_qinfo *qi = mt_qinfo_get(type);
   const size_t slots = slots_16(type) ? 16 : 32, supers = mt_panel_supers_bytes(j->m, qi);
-  for (size_t b = b0; b < b1; b++)
-    MT_UNROLL for (size_t p = 0; p < 2; p++) {
+  for (size_t b = b0; b < b1; b++) MT_UNROLL for (size_t p = 0; p < 2; p++) {
       const uint8_t *rec = j->data[p] + supers + b * qi->record_bytes;
       const uint8_t *super =
           j->data[p] + (qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0);
@@ -490,90 +621,103 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
 typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,
                          size_t t0, size_t n);
 
-#define TILE_CASE(n)                                                          \
-  case n: tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); break;
-#define DEFINE_UNPACKED(name, slots_, min_)                                                     \
-  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits, \
-                   size_t t0, size_t n) {                                                      \
-    const size_t slots = slots_;                                                               \
-    const bool min = min_;                                                                     \
-    switch (n) {                                                                               \
-      TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)            \
-    }                                                                                          \
+#define TILE_CASE(n)                                            \
+  case n:                                                       \
+    tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); \
+    break;
+#define DEFINE_UNPACKED(name, slots_, min_)                                                      \
+  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,   \
+                   size_t t0, size_t n) {                                                        \
+    const size_t slots = slots_;                                                                 \
+    const bool min = min_;                                                                       \
+    switch (n) { TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) } \
   }
 DEFINE_UNPACKED(tiles_16, 16, false)
 DEFINE_UNPACKED(tiles_16_min, 16, true)
 DEFINE_UNPACKED(tiles_32, 32, false)
 DEFINE_UNPACKED(tiles_32_min, 32, true)
 
-MT_INLINE void chain_quantized(mt_dtype type, const walk *j, size_t b0, size_t b1) {
-  if (j->n == 1) {
-    direct(type, j, b0, b1, 0, 1);
-    return;
-  }
-  if (j->n == 2) {
-    direct(type, j, b0, b1, 0, 2);
-    return;
-  }
+MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
   unpacked u;
-  unpacked_fn *const tiles = slots_16(type) ? has_min(type) ? tiles_16_min : tiles_16
+  unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
                              : has_min(type) ? tiles_32_min
                                              : tiles_32;
-  unpack(type, j, b0, b1, &u);
-  for (size_t t = 0, n; t < j->n; t += n) {
-    n = tile_rows(j->n - t, QUANT_ROWS);
-    tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
-  }
-}
-
-#define PLAIN_CASE(n)                                    \
-  case n: tile_plain(type, j, k0, k1, t, n); break;
-
-MT_INLINE void chain_plain(mt_dtype type, const walk *j, size_t k0, size_t k1) {
-  for (size_t t = 0, n; t < j->n; t += n) {
-    n = tile_rows(j->n - t, PLAIN_ROWS);
-    switch (n) {
-      PLAIN_CASE(1) PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) PLAIN_CASE(5) PLAIN_CASE(6)
-      PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+  for (size_t c = c0; c < c1; c++) {
+    size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
+    unpack(type, j, b0, b1, &u);
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, QUANT_ROWS);
+      tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
     }
   }
 }
 
-#define DEFINE_CHAIN(name, type, chain_of)                              \
-  static void NAME(chain_##name)(const walk *j, size_t i0, size_t i1) { \
-    chain_of(type, j, i0, i1);                                          \
+#define PLAIN_CASE(n) \
+  case n: tile_plain(type, j, k0, k1, t, n); break;
+
+MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
+  for (size_t c = c0; c < c1; c++) {
+    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
+    for (size_t t = 0, n; t < j->n; t += n) {
+      n = tile_rows(j->n - t, PLAIN_ROWS);
+      switch (n) {
+        PLAIN_CASE(1)
+        PLAIN_CASE(2)
+        PLAIN_CASE(3)
+        PLAIN_CASE(4)
+        PLAIN_CASE(5)
+        PLAIN_CASE(6)
+        PLAIN_CASE(7) PLAIN_CASE(8) PLAIN_CASE(9) PLAIN_CASE(10) PLAIN_CASE(11) PLAIN_CASE(12)
+      }
+    }
+  }
+}
+
+#define DEFINE_TYPE(name, type, chains_of)                                                \
+  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) {                  \
+    chains_of(type, j, c0, c1);                                                           \
+  }                                                                                       \
+  static int NAME(direct_##name)(const walk *j, const int *exp, int64_t *acc, float *out, \
+                                 size_t ld) {                                             \
+    return direct_rows(type, j, exp, acc, out, ld);                                       \
   }
 
-DEFINE_CHAIN(f32, MT_F32, chain_plain)
-DEFINE_CHAIN(f16, MT_F16, chain_plain)
-DEFINE_CHAIN(bf16, MT_BF16, chain_plain)
-DEFINE_CHAIN(q8_0, MT_Q8_0, chain_quantized)
-DEFINE_CHAIN(q4_0, MT_Q4_0, chain_quantized)
-DEFINE_CHAIN(q4_1, MT_Q4_1, chain_quantized)
-DEFINE_CHAIN(q5_0, MT_Q5_0, chain_quantized)
-DEFINE_CHAIN(q5_1, MT_Q5_1, chain_quantized)
-DEFINE_CHAIN(q2_k, MT_Q2_K, chain_quantized)
-DEFINE_CHAIN(q3_k, MT_Q3_K, chain_quantized)
-DEFINE_CHAIN(q4_k, MT_Q4_K, chain_quantized)
-DEFINE_CHAIN(q5_k, MT_Q5_K, chain_quantized)
-DEFINE_CHAIN(q6_k, MT_Q6_K, chain_quantized)
+DEFINE_TYPE(f32, MT_F32, chains_plain)
+DEFINE_TYPE(f16, MT_F16, chains_plain)
+DEFINE_TYPE(bf16, MT_BF16, chains_plain)
+DEFINE_TYPE(q8_0, MT_Q8_0, chains_quantized)
+DEFINE_TYPE(q4_0, MT_Q4_0, chains_quantized)
+DEFINE_TYPE(q4_1, MT_Q4_1, chains_quantized)
+DEFINE_TYPE(q5_0, MT_Q5_0, chains_quantized)
+DEFINE_TYPE(q5_1, MT_Q5_1, chains_quantized)
+DEFINE_TYPE(q2_k, MT_Q2_K, chains_quantized)
+DEFINE_TYPE(q3_k, MT_Q3_K, chains_quantized)
+DEFINE_TYPE(q4_k, MT_Q4_K, chains_quantized)
+DEFINE_TYPE(q5_k, MT_Q5_K, chains_quantized)
+DEFINE_TYPE(q6_k, MT_Q6_K, chains_quantized)
+DEFINE_TYPE(iq4_nl, MT_IQ4_NL, chains_quantized)
+DEFINE_TYPE(iq4_xs, MT_IQ4_XS, chains_quantized)
+DEFINE_TYPE(mxfp4, MT_MXFP4, chains_quantized)
 
-static chain_fn *const CHAIN[MT_DTYPE_COUNT] = {
-    [MT_F32] = NAME(chain_f32),   [MT_F16] = NAME(chain_f16),   [MT_BF16] = NAME(chain_bf16),
-    [MT_Q8_0] = NAME(chain_q8_0), [MT_Q4_0] = NAME(chain_q4_0), [MT_Q4_1] = NAME(chain_q4_1),
-    [MT_Q5_0] = NAME(chain_q5_0), [MT_Q5_1] = NAME(chain_q5_1), [MT_Q2_K] = NAME(chain_q2_k),
-    [MT_Q3_K] = NAME(chain_q3_k), [MT_Q4_K] = NAME(chain_q4_k), [MT_Q5_K] = NAME(chain_q5_k),
-    [MT_Q6_K] = NAME(chain_q6_k),
+#define TYPE(name) \
+  { NAME(chains_##name), NAME(direct_##name) }
+static const walk_fns FNS[MT_DTYPE_COUNT] = {
+    [MT_F32] = TYPE(f32),     [MT_F16] = TYPE(f16),       [MT_BF16] = TYPE(bf16),
+    [MT_Q8_0] = TYPE(q8_0),   [MT_Q4_0] = TYPE(q4_0),     [MT_Q4_1] = TYPE(q4_1),
+    [MT_Q5_0] = TYPE(q5_0),   [MT_Q5_1] = TYPE(q5_1),     [MT_Q2_K] = TYPE(q2_k),
+    [MT_Q3_K] = TYPE(q3_k),   [MT_Q4_K] = TYPE(q4_k),     [MT_Q5_K] = TYPE(q5_k),
+    [MT_Q6_K] = TYPE(q6_k),   [MT_IQ4_NL] = TYPE(iq4_nl), [MT_IQ4_XS] = TYPE(iq4_xs),
+    [MT_MXFP4] = TYPE(mxfp4),
 };
 
 void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                    size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAIN[m->type], NULL, NULL, out,
+  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
               ld_out);
 }
 
 int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                         size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, CHAIN[m->type], exp, acc,
+  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
                      NULL, ld);
 }

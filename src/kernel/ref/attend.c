@@ -94,6 +94,14 @@ void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale
   mt_values_ref(type, head_dim, v_block, lo, hi, p, 0, out->acc);
 }
 
+void mt_attend_many_ref(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                        float scale, const void *const *k_block, const void *const *v_block,
+                        const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
+  (void)scratch;
+  for (size_t t = 0; t < n; t++)
+    mt_attend_ref(type, head_dim, q[t], scale, k_block, v_block, lo[t], hi[t], &out[t], NULL);
+}
+
 void mt_attend_merge_ref(size_t head_dim, mt_attn_part *total, const mt_attn_part *part) {
   float m = part->max > total->max ? part->max : total->max;
   float a = mt_exp_one_ref(total->max - m), b = mt_exp_one_ref(part->max - m);

@@ -46,10 +46,8 @@ static inline float tree_16(float *lane) {
 float mt_exp_one_ref(float x);
 
 void mt_quantize_ref(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);
-void mt_gemm_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                 size_t row_begin, size_t row_end, float *out, size_t ld_out);
-int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                      size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
+void mt_quantize_blocks_ref(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                            size_t block_end);
 void mt_exp_ref(const float *x, size_t n, float *out);
 void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale,
                    const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,

@@ -12,24 +12,29 @@ static int32_t quant_one(float x, float inverse) {
 static void quantize_block(mt_act *a, const float *x, size_t len, size_t row, size_t b) {
   size_t at = row * a->q_stride + b * a->block_slots;
   int16_t *q = a->q + at;
-  float inverse, d = quant_scale(x, len, MT_ACT_MAX, &inverse);
+  float inverse, d = quant_scale(x, len, a->int8 ? MT_ACT8_MAX : MT_ACT_MAX, &inverse);
   int32_t sum = 0;
   for (size_t e = 0; e < a->block_slots; e++) {
     int32_t v = e < len ? quant_one(x[e], inverse) : 0;
-    int32_t hi = (v + 128 + 65536) / 256 - 256; /* floor */
+    int32_t hi = a->int8 ? v : (v + 128 + 65536) / 256 - 256; /* floor */
     q[e] = (int16_t)v;
     a->hi[at + e] = (int8_t)hi;
-    a->lo[at + e] = (int8_t)(v - 256 * hi);
+    if (!a->int8) a->lo[at + e] = (int8_t)(v - 256 * hi);
     sum += v;
   }
   a->scale[row * a->n_blocks + b] = d;
   a->sum[row * a->n_blocks + b] = sum;
 }
 
+void mt_quantize_blocks_ref(mt_act *a, const mt_matrix *m, size_t row, size_t block_begin,
+                            size_t block_end) {
+  for (size_t b = block_begin; b < block_end; b++)
+    quantize_block(a, a->x + row * a->ld_x + m->block[b].begin, m->block[b].len, row, b);
+}
+
 void mt_quantize_ref(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end) {
   for (size_t row = row_begin; row < row_end; row++)
-    for (size_t b = 0; b < a->n_blocks; b++)
-      quantize_block(a, a->x + row * a->ld_x + m->block[b].begin, m->block[b].len, row, b);
+    mt_quantize_blocks_ref(a, m, row, 0, a->n_blocks);
 }
 
 /* ---- exp and gates ----------------------------------------------------------------------- */
@@ -106,6 +111,7 @@ const mt_kernels mt_kernels_ref = {
     .isa = "ref",
     .exact = true,
     .quantize = mt_quantize_ref,
+    .quantize_blocks = mt_quantize_blocks_ref,
     .gemm = mt_gemm_ref,
     .gemm_units = mt_gemm_units_ref,
     .sum_squares = sum_squares,
@@ -118,6 +124,7 @@ const mt_kernels mt_kernels_ref = {
     .exp = mt_exp_ref,
     .kv_store = mt_kv_store_ref,
     .attend = mt_attend_ref,
+    .attend_many = mt_attend_many_ref,
     .attend_merge = mt_attend_merge_ref,
     .attend_finish = mt_attend_finish_ref,
     .sum_parts = mt_sum_parts_ref,

@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks and appends what they measured to a file, one JSON object a line; report.py makes pages of it.
+
+usage: measure.py --out FILE --dir DIR [--build build] [--peers DIR] [--quick] [--only EXPERIMENT ...]
+
+Models of random weights are written into DIR by build/bench/synth and removed after use. Engines are interleaved:
+A B C A B C, one invocation for each sample, so that what slows the machine for a while slows all of them. Peers that
+are not there (bench/peers says how to get them) are left out.
+"""
+import argparse, contextlib, datetime, glob, json, os, platform, shutil, socket, subprocess, sys, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SHAPES = {  # options of synth
+    "1.1B": [],
+    "1.1B, 32 KV heads": ["--kv-heads", "32"],
+    "1.1B, 1 KV head": ["--kv-heads", "1"],
+    "1.1B, 128k ids": ["--vocab", "128256"],
+    "135M": "--hidden 576 --layers 30 --heads 9 --kv-heads 3 --ffn 1536 --vocab 49152".split(),
+    "mirim": "--hidden 192 --layers 4 --heads 6 --kv-heads 2 --ffn 512 --vocab 1024".split(),
+}
+PROMPT, GENERATE = 512, 32
+TIMEOUT_S = 1800
+
+
+def first_line(command):
+    try:
+        out = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        return (out.stdout or out.stderr).strip().split("\n")[0]
+    except (OSError, subprocess.TimeoutExpired):
+        return "not there"
+
+
+def read(path):
+    try:
+        return open(path).read().strip()
+    except OSError:
+        return ""
+
+
+def describe_machine():
+    cpu = {}
+    for line in first_and_all(["lscpu"]):
+        key, _, value = line.partition(":")
+        cpu[key.strip()] = value.strip()
+    flags = cpu.get("Flags", "").split()
+    wanted = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
+              "amx_int8", "amx_bf16", "asimddp", "i8mm", "sve")
+    return dict(cpu=cpu.get("Model name", platform.machine()), family=cpu.get("CPU family", ""), model=cpu.get("Model", ""),
+                cores=os.cpu_count(), isa=[f for f in wanted if f in flags],
+                caches={k: cpu[k] for k in ("L1d cache", "L2 cache", "L3 cache") if k in cpu}, numa=cpu.get("NUMA node(s)", ""),
+                virtual=cpu.get("Hypervisor vendor", "no"), memory=read("/proc/meminfo").split("\n")[0].split(":")[-1].strip(),
+                huge_pages=read("/sys/kernel/mm/transparent_hugepage/enabled"), kernel=platform.release(),
+                compiler=first_line([os.environ.get("CC", "cc"), "--version"]), mpi=first_line(["mpirun", "--version"]),
+                load=os.getloadavg()[0], date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+                commit=first_line(["git", "-C", HERE, "describe", "--always", "--dirty"]))
+
+
+def first_and_all(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout.split("\n")
+    except OSError:
+        return []
+
+
+class Bench:
+    def __init__(self, args):
+        self.args, self.out = args, open(args.out, "a")
+        self.mutirao = os.path.join(args.build, "bin/mutirao")
+        self.synth = os.path.join(args.build, "bench/synth")
+        self.llama = os.path.join(args.peers, "build/bin")
+        self.python = os.path.join(args.peers, "venv/bin/python")
+        self.env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                        OMPI_MCA_rmaps_base_oversubscribe="1")
+        self.int8 = "--activations" in subprocess.run([self.mutirao, "bench", "--help"], capture_output=True, text=True).stdout
+        self.peers = {}
+        if os.path.exists(self.llama + "/llama-bench"):
+            self.peers["llama.cpp"] = read(os.path.join(args.peers, "llama.version")) or "unknown version"
+        if os.path.exists(self.python):
+            got = first_line([self.python, "-c", "import torch, transformers; print('torch', torch.__version__, "
+                              "'transformers', transformers.__version__)"])
+            if got.startswith("torch"): self.peers["torch"] = got
+        library = glob.glob(os.path.join(args.peers, "xft/lib/python3*/site-packages/xfastertransformer/libiomp5.so"))
+        if library: self.peers["xFasterTransformer"], self.iomp = read(os.path.join(args.peers, "xft.version")), library[0]
+
+    def write(self, **record):
+        self.out.write(json.dumps(record) + "\n")
+        self.out.flush()
+
+    def say(self, text):
+        print(time.strftime("%H:%M:%S "), text, file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def model(self, shape, kind):
+        path = os.path.join(self.args.dir, "model.gguf")
+        self.say("writing %s, %s" % (shape, kind))
+        subprocess.run([self.synth, "--out", path, "--type", kind] + SHAPES[shape], check=True)
+        try:
+            yield dict(shape=shape, type=kind, path=path)
+        finally:
+            os.remove(path)
+
+    # ---- engines: each is a function that runs once and returns (record's keys, result), or None --------------------
+
+    def run(self, command, **env):
+        """Standard output, or None with the reason said."""
+        try:
+            out = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=dict(self.env, **env))
+        except subprocess.TimeoutExpired:
+            self.say("no answer in %d s: %s" % (TIMEOUT_S, " ".join(command)))
+            return None
+        if out.returncode == 0: return out.stdout
+        self.say("failed: %s: %s" % (" ".join(command), " / ".join(t.strip()[-150:] for t in (out.stdout, out.stderr))))
+        return None
+
+    def ours(self, model, ranks, threads, options="--prompt %d --generate %d" % (PROMPT, GENERATE), variant=""):
+        keys = dict(engine="mutirao", ranks=ranks, threads=threads, variant=variant)
+        command = [self.mutirao, "bench", "-m", model["path"], "-n", str(ranks), "-t", str(threads), "--repeat", "1",
+                   "--json"] + options.split()
+        if variant == "int8": command += ["--activations", "int8"]
+
+        def go():
+            out = self.run(command)
+            return out and (keys, json.loads(out))
+        return go
+
+    def llama_bench(self, model, threads, prompt=PROMPT, generate=GENERATE, depth=0, more=(), variant=""):
+        keys = dict(engine="llama.cpp", ranks=2 if variant else 1, threads=threads, variant=variant)
+        command = [self.llama + "/llama-bench", "-m", model["path"], "-t", str(threads), "-p", str(prompt), "-n",
+                   str(generate), "-d", str(depth), "-r", "1", "-o", "json", "--no-host", "1"] + list(more)
+
+        def go():
+            out = self.run(command)
+            if not out: return None
+            result = {"prompt": prompt or depth}
+            for row in json.loads(out):
+                result["prefill_tokens_per_s" if row["n_prompt"] else "decode_tokens_per_s"] = row["avg_ts"]
+            return keys, result
+        return go if "llama.cpp" in self.peers else None
+
+    def llama_rpc(self, model, split):
+        """Two servers of one thread each, cut by layer or by tensor."""
+        ports = (50561, 50562)
+        cell = self.llama_bench(model, 1, more=["-ngl", "99", "-sm", split, "-rpc", ",".join("127.0.0.1:%d" % p for p in ports)],
+                                variant="RPC by " + split)
+
+        def go():
+            servers = [subprocess.Popen([self.llama + "/ggml-rpc-server", "-t", "1", "-p", str(p)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL) for p in ports]
+            try:
+                for p in ports: wait_for_port(p)
+                return cell()
+            finally:
+                for s in servers:
+                    s.kill()
+                    s.wait()
+        return go if cell and os.path.exists(self.llama + "/ggml-rpc-server") else None
+
+    def torch(self, kind, threads):
+        keys = dict(engine="torch", ranks=1, threads=threads, variant="")
+        command = [self.python, os.path.join(HERE, "peer_torch.py"), kind, str(threads), str(PROMPT), str(GENERATE)]
+
+        def go():
+            out = self.run(command)
+            return out and (keys, json.loads(out))
+        return go if "torch" in self.peers and kind in ("F32", "BF16") else None
+
+    def xft(self, kind, threads):
+        keys = dict(engine="xFasterTransformer", ranks=1, threads=threads, variant="")
+        command = [os.path.join(self.args.peers, "xft/bin/python"), os.path.join(HERE, "peer_xft.py"), kind, str(PROMPT), str(GENERATE)]
+
+        def go():
+            out = self.run(command, OMP_NUM_THREADS=str(threads), LD_PRELOAD=self.iomp, XFT_FAKE_MODEL="1")
+            return out and (keys, json.loads(out.strip().split("\n")[-1]))
+        return go if "xFasterTransformer" in self.peers and kind in ("BF16", "F16", "Q8_0") else None
+
+    def interleave(self, experiment, model, cells, repeats):
+        cells = [c for c in cells if c]
+        for i in range(repeats):
+            for cell in list(cells):
+                got = cell()
+                if not got:
+                    cells.remove(cell)  # what fails once is not tried again
+                    continue
+                keys, result = got
+                self.write(experiment=experiment, shape=model["shape"], type=model["type"], cycle=i, **keys, result=result)
+            self.say("%s, %s, %s: %d of %d" % (experiment, model["shape"], model["type"], i + 1, repeats))
+
+    # ---- experiments ------------------------------------------------------------------------------------------------
+
+    def types(self):
+        """Prefill and decode by weight type, engine, threads and ranks; here are most of the targets."""
+        kinds = ["Q4_0"] if self.args.quick else ["Q4_0", "Q8_0", "Q4_K", "BF16", "F16", "F32"]
+        for kind in kinds:
+            with self.model("1.1B", kind) as m:
+                cells = [self.ours(m, 1, 1), self.llama_bench(m, 1), self.ours(m, 1, 2), self.llama_bench(m, 2), self.ours(m, 2, 1),
+                         self.torch(kind, 2), self.xft(kind, 1), self.xft(kind, 2)]
+                if self.int8 and kind[0] == "Q": cells += [self.ours(m, 1, 1, variant="int8")]
+                self.interleave("types", m, cells, 3 if self.args.quick else 5)
+
+    def ranks(self):
+        """Engines on 2 ranks of one thread, and more ranks than cores."""
+        with self.model("1.1B", "Q4_0") as m:
+            cells = [self.ours(m, 2, 1), self.llama_rpc(m, "layer"), self.llama_rpc(m, "tensor"), self.ours(m, 3, 1), self.ours(m, 4, 1)]
+            self.interleave("ranks", m, cells, 3)
+
+    def context(self):
+        """A long prompt, and decode behind it; the same with other numbers of KV heads."""
+        length = 8192
+        for shape in ("1.1B", "1.1B, 32 KV heads", "1.1B, 1 KV head"):
+            with self.model(shape, "Q4_0") as m:
+                cells = [self.ours(m, 1, 2, "--prompt %d --generate 32" % length), self.ours(m, 1, 2)]
+                if shape == "1.1B": cells += [self.llama_bench(m, 2, length, 0), self.llama_bench(m, 2, 0, 32, depth=length)]
+                self.interleave("context", m, cells, 2)
+
+    def batch(self):
+        """Sequences that decode together."""
+        some = "1,16" if self.args.quick else "1,2,4,8,16,32,64"
+        with self.model("1.1B", "Q8_0") as m:
+            options = "--batch %s --prompt 64 --generate 16" % some
+            cells = [self.ours(m, 1, 2, options)]
+            if self.int8: cells += [self.ours(m, 1, 2, options, "int8")]
+            self.interleave("batch", m, cells, 2 if self.args.quick else 3)
+
+    def shapes(self):
+        """Long in, short out, and the other way round."""
+        with self.model("1.1B", "Q4_0") as m:
+            self.interleave("shapes", m, [self.ours(m, 1, 2, "--shapes 5000:1,10000:1,1:500,1:1000")], 2)
+
+    def host(self):
+        """What is not the model's pass: 128k ids, top-p 0.9."""
+        with self.model("1.1B, 128k ids", "Q4_0") as m:
+            self.interleave("host", m, [self.ours(m, 1, 2, "--prompt 128 --generate 32 --temperature 0.8 --top-p 0.9")],
+                            2 if self.args.quick else 3)
+
+    def small(self):
+        """Small models, where barriers dominate."""
+        for shape, kind, n in (("135M", "Q8_0", 128), ("mirim", "BF16", 1024)):
+            with self.model(shape, kind) as m:
+                cells = [self.ours(m, 1, 2, "--prompt 128 --generate %d" % n), self.llama_bench(m, 2, 128, n)]
+                self.interleave("small", m, cells, 3 if self.args.quick else 5)
+
+    def collectives(self):
+        """The exchange alone."""
+        with self.model("mirim", "BF16") as m:
+            self.interleave("collectives", m, [self.ours(m, 2, 1, "--collectives")], 3)
+
+    def all(self):
+        quick = ("types", "batch", "host", "small", "collectives")
+        for name in self.args.only or ("types", "ranks", "context", "batch", "shapes", "host", "small", "collectives"):
+            if self.args.only or not self.args.quick or name in quick: getattr(self, name)()
+
+
+def wait_for_port(port):
+    for _ in range(200):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--out", required=True)
+    p.add_argument("--dir", required=True)
+    p.add_argument("--build", default="build")
+    p.add_argument("--peers", default="")
+    p.add_argument("--quick", action="store_true")
+    p.add_argument("--only", nargs="*", default=[])
+    args = p.parse_args()
+    os.makedirs(args.dir, exist_ok=True)
+    free = shutil.disk_usage(args.dir).free
+    if free < 6e9: sys.exit("measure.py: %s has %.1f GB left; a model needs up to 5" % (args.dir, free / 1e9))
+    b = Bench(args)
+    b.write(machine=describe_machine(), peers=b.peers, quick=args.quick)
+    b.all()
+
+
+if __name__ == "__main__": main()

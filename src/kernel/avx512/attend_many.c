@@ -1,0 +1,78 @@
+/* AVX-512 attention of several queries: 32 keys by 12 queries, 64 dimensions by 6. */
+#include "avx512.h"
+
+#define VEC           __m512
+#define SCORE_ROWS_12 1
+enum { LANES = 16, SCORE_ROWS = 12, VALUE_ROWS = 6, VALUE_VECS = 4 };
+#define vec_zero    _mm512_setzero_ps
+#define vec_set1    _mm512_set1_ps
+#define vec_load    _mm512_loadu_ps
+#define vec_store   _mm512_storeu_ps
+#define vec_mul     _mm512_mul_ps
+#define vec_fma     _mm512_fmadd_ps
+#define values_tail mt_values_avx2
+
+MT_INLINE __m512 load_kv(mt_kv_type type, const uint8_t *block, size_t i) {
+  if (type == MT_KV_F16)
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(block + 2 * i)));
+  if (type == MT_KV_F32) return _mm512_loadu_ps((const float *)(const void *)block + i);
+  __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(block + i));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
+}
+
+MT_INLINE __m512 exp_x16(__m512 x) {
+  /* The second operand is what comes out where one is NaN. */
+  x = _mm512_min_ps(_mm512_set1_ps(MT_EXP_MAX), x);
+  x = _mm512_max_ps(_mm512_set1_ps(MT_EXP_MIN), x);
+  const __m512 magic = _mm512_set1_ps(MT_EXP_MAGIC);
+  __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(MT_EXP_LOG2E), magic);
+  __m512 n = _mm512_sub_ps(shifted, magic);
+  __m512i i =
+      _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32((int)MT_EXP_MAGIC_BITS));
+  __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-MT_EXP_LN2_HI), x);
+  r = _mm512_fmadd_ps(n, _mm512_set1_ps(-MT_EXP_LN2_LO), r);
+  __m512 q = _mm512_set1_ps(MT_EXP_Q4);
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q3));
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q2));
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q1));
+  q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q0));
+  __m512 p = _mm512_add_ps(_mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+  __m512i half = _mm512_srai_epi32(i, 1), bias = _mm512_set1_epi32(127);
+  __m512i rest = _mm512_add_epi32(_mm512_sub_epi32(i, half), bias);
+  p = _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23)));
+  return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(rest, 23)));
+}
+
+/* As mt_softmax_part_avx2. */
+static void softmax_part(float *s, size_t lo, size_t hi, mt_attn_part *out) {
+  const size_t begin = lo / LANES * LANES;
+  for (size_t j = begin; j < lo; j++) s[j] = -__builtin_inff();
+  for (size_t j = hi; j % LANES; j++) s[j] = -__builtin_inff();
+  __m512 m = _mm512_set1_ps(-__builtin_inff()), sum = _mm512_setzero_ps();
+  for (size_t j = begin; j < hi; j += LANES) m = _mm512_max_ps(_mm512_loadu_ps(s + j), m);
+  float lane[LANES], max = -__builtin_inff();
+  _mm512_storeu_ps(lane, m);
+  for (size_t l = 0; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
+  max += 0.0f;
+  m = _mm512_set1_ps(max);
+  for (size_t j = begin; j < hi; j += LANES) {
+    __m512 p = exp_x16(_mm512_sub_ps(_mm512_loadu_ps(s + j), m));
+    _mm512_storeu_ps(s + j, p);
+    sum = _mm512_add_ps(sum, p);
+  }
+  out->max = max;
+  out->sum = tree_16(_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1));
+}
+
+#include "../attend_many.h"
+
+void mt_attend_many_avx512(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
+                           float scale, const void *const *k_block, const void *const *v_block,
+                           const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
+  if (type == MT_KV_F16)
+    attend_many(MT_KV_F16, head_dim, n, q, scale, k_block, v_block, lo, hi, out, scratch);
+  else if (type == MT_KV_F32)
+    attend_many(MT_KV_F32, head_dim, n, q, scale, k_block, v_block, lo, hi, out, scratch);
+  else
+    attend_many(MT_KV_Q8, head_dim, n, q, scale, k_block, v_block, lo, hi, out, scratch);
+}
