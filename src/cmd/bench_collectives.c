@@ -224,6 +224,11 @@ static int measure(bench *b, mt_err *e) {
 
 /* ---- printing: rank 0 ---------------------------------------------------------------------- */
 
+/* MPI int64, MPI f32, floor int64, floor f32. */
+static const way *first_compared(const bench *b) {
+  return &b->way[b->n_ways - 4];
+}
+
 static int column(const way *w) {
   int n = (int)strlen(w->name);
   return n < 8 ? 8 : n;
@@ -238,7 +243,7 @@ static void print_row(const bench *b, bool head) {
   printf("%4zu  %6zu", b->rows, b->width);
   for (int i = 0; i < b->n_ways; i++)
     printf("  %*.2f%c", column(&b->way[i]), b->way[i].us, i == b->chosen ? '*' : ' ');
-  const way *w = &b->way[b->n_ways - 4]; /* MPI int64; floor int64 is two further on */
+  const way *w = first_compared(b);
   double exact = b->way[b->chosen].us;
   printf("  %11.2f  %9.2f\n", w[2].us > 0 ? exact / w[2].us : 0, exact > 0 ? w[0].us / exact : 0);
 }
@@ -249,11 +254,15 @@ static int append_row(bench *b) {
   for (int i = 0; !rc && i < b->n_ways; i++)
     rc = mt_json_set(ways, b->way[i].name, mt_json_new_real(b->way[i].us));
   const char *chosen = b->way[b->chosen].name;
+  const way *compared = first_compared(b);
   if (!rc) rc = mt_set_int(one, "rows", b->rows);
   if (!rc) rc = mt_set_int(one, "values", b->width);
   if (!rc) rc = mt_set_int(one, "times", b->times);
   if (!rc) rc = mt_json_set(one, "chosen", mt_json_new_string(chosen, strlen(chosen)));
   if (!rc) rc = mt_json_set(one, "microseconds", mt_json_new_real(b->way[b->chosen].us));
+  if (!rc) rc = mt_json_set(one, "mpi_int64_microseconds", mt_json_new_real(compared->us));
+  if (!rc) rc = mt_json_set(one, "mpi_f32_microseconds", mt_json_new_real(compared[1].us));
+  if (!rc) rc = mt_json_set(one, "floor_microseconds", mt_json_new_real(compared[2].us));
   if (!rc) {
     rc = mt_json_set(one, "ways", ways);
     ways = NULL;

@@ -47,7 +47,7 @@ static void count(mt_reduce *r, size_t sent, size_t received) {
 
 static int sum_one_phase(mt_sum *s, mt_err *e) {
   size_t read = s->n * sizeof(int64_t) * (size_t)(s->r->members - 1);
-  mt_pass_sum_round(s, 0, s->n, s->out);
+  mt_pass_sum_round(s, 0, s->n, s->out, NULL);
   count(s->r, read, read);
   return meet_after_reading(s, e);
 }
@@ -56,12 +56,14 @@ static int sum_two_phase(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
   size_t begin = mt_piece_begin(s->n, r->member, r->members),
          mine = mt_piece_size(s->n, r->member, r->members), others = (size_t)(r->members - 1);
-  mt_pass_sum_round(s, begin, begin + mine, r->board);
+  mt_pass_sum_round(s, begin, begin + mine, r->board, s->out);
   count(r, (s->n - mine) * sizeof(int64_t) + mine * sizeof(float) * others,
         mine * sizeof(int64_t) * others + (s->n - mine) * sizeof(float));
   int rc = meet(s, e);
-  if (!rc) mt_pass_copy(s, 1, 0);
-  return rc;
+  if (rc) return rc;
+  mt_pass_copy(s, 0, begin, 1, 0);
+  mt_pass_copy(s, begin + mine, s->n, 1, 0);
+  return MT_OK;
 }
 
 /* The group's sum in its leader's accumulator; the leader alone may go on. */
@@ -90,7 +92,7 @@ static int sum_groups(mt_sum *s, mt_err *e) {
   if (rc) return rc;
   count(r, r->member ? 0 : read * (size_t)(r->members - 1), r->member ? read : 0);
   if (!doubling) {
-    mt_pass_copy(s, r->groups, LINE);
+    mt_pass_copy(s, 0, s->n, r->groups, LINE);
     return MT_OK;
   }
   mt_pass_add_round(s, 0, s->n, (const int64_t *const[]){s->total}, 1, s->out);

@@ -61,14 +61,16 @@ static inline size_t mt_piece_size(size_t n, int p, int parts) {
 
 /* Each takes the elements [begin, end), by the team where that is worth it, and notes faults. */
 void mt_pass_sum(mt_sum *s, size_t begin, size_t end); /* total = sum of the parts */
-/* to [end], indexed like the elements = sum of the parts, rounded. */
-void mt_pass_sum_round(mt_sum *s, size_t begin, size_t end, float *to);
+/* to [end], indexed like the elements = sum of the parts, rounded; and the same to `also`, where it
+ * is not NULL. */
+void mt_pass_sum_round(mt_sum *s, size_t begin, size_t end, float *to, float *also);
 /* The same with what n_from groups have for these elements: from[i] [end − begin]. */
 void mt_pass_add_round(mt_sum *s, size_t begin, size_t end, const int64_t *const *from,
                        size_t n_from, float *to);
 void mt_pass_add(mt_sum *s, const int64_t *incoming); /* total += incoming [n] */
-/* out = the board, cut into `pieces`, each `gap` elements further than the last. */
-void mt_pass_copy(mt_sum *s, int pieces, size_t gap);
+/* out = the board, of which n elements are cut into `pieces`, each `gap` elements further than the
+ * last. */
+void mt_pass_copy(mt_sum *s, size_t begin, size_t end, int pieces, size_t gap);
 
 /* ---- between: leaders only, s->total is the group's sum ------------------------------------ */
 

@@ -114,6 +114,10 @@ check "by size" is "$(json "$T/out" collectives.5.values) $(json "$T/out" collec
 for way in one-phase two-phase "MPI int64" "MPI f32" "floor int64" "floor f32"; do
   check "$way takes time" holds "$(json "$T/out" "collectives.0.ways.$way") > 0"
 done
+for way in "mpi_int64_microseconds MPI int64" "mpi_f32_microseconds MPI f32" "floor_microseconds floor int64"; do
+  check "${way%% *} is the time of ${way#* }, as bench/report.py reads it" is "$(json "$T/out" "collectives.4.${way%% *}")" \
+    "$(json "$T/out" "collectives.4.ways.${way#* }")"
+done
 check "the chosen one is one of them" is "$(json "$T/out" collectives.7.microseconds)" \
   "$(json "$T/out" "collectives.7.ways.$(json "$T/out" collectives.7.chosen)")"
 MUTIRAO_FAKE_NODES=2 m bench -m "$TEXT" -n 3 --collectives --reduce-inside two-phase --reduce-between scatter --json
