@@ -127,6 +127,17 @@ int mt_p2p_wait(mt_comm *c, bool idle) {
   return rc;
 }
 
+int mt_p2p_poll(mt_comm *c, bool *done) {
+  bool some;
+  *done = c->n_requests == 0;
+  int rc = *done ? MT_OK : test(c, &some, done);
+  if (!rc && *done) {
+    c->n_requests = 0;
+    c->request_bytes = 0;
+  }
+  return rc;
+}
+
 int mt_p2p_table(mt_comm *c, const void *mine, size_t bytes, void *table) {
   char *row = table;
   int rc = MT_OK;

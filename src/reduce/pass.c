@@ -44,7 +44,7 @@ static void pass_thread(void *arg, int thread, int n_threads) {
 static void pass_run(pass *p, size_t work) {
   mt_team *team = p->s->r->opt.team;
   atomic_init(&p->fault, NO_FAULT);
-  if (team && work >= TEAM_WORK)
+  if (team && !p->s->alone && work >= TEAM_WORK)
     mt_team_run(team, pass_thread, p);
   else
     pass_thread(p, 0, 1);
