@@ -69,14 +69,15 @@ static size_t panel_chunk(const mt_model *m, size_t panels) {
   return chunk < 2 ? 2 : chunk > 32 ? 32 : chunk;
 }
 
-static void deal_panels(const mt_model *m, int slot, size_t panels) {
-  mt_team_deal(m->team, slot, panels, panel_chunk(m, panels));
+/* A tile's chunks are as short as can be, since messages move only between them. */
+static void deal_panels(const mt_step *s, int slot, size_t panels) {
+  mt_team_deal(s->m->team, slot, panels, s->tile ? 2 : panel_chunk(s->m, panels));
 }
 
 static void deal_gemm(const gemm_job *j) {
   size_t panels = 0;
   for (int i = 0; i < j->n; i++) panels += j->w[i]->n_panels;
-  deal_panels(j->s->m, DEAL_INPUT, panels);
+  deal_panels(j->s, DEAL_INPUT, panels);
 }
 
 /* The panels of all products lie in one row and are shared out as one, so that small matrices do
@@ -267,7 +268,7 @@ static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
   if (!rc) rc = mt_act_reserve(&b->att_act, &y->o, b->att, y->o.cols, s->n, e);
   if (rc) return rc;
   deal_gemm(&j.in);
-  deal_panels(m, DEAL_UNITS, y->o.n_panels);
+  deal_panels(s, DEAL_UNITS, y->o.n_panels);
   mt_team_run(m->team, attention_thread, &j);
   return reduce_units(s, &y->o, &b->att_act, "attention output", e);
 }
@@ -287,8 +288,8 @@ static int ffn_half(mt_step *s, mt_err *e) {
   int rc = reserve_inputs(b, &j.norm, w, 2, b->h, m->cfg.hidden, s->n, j.in.act, e);
   if (!rc) rc = mt_act_reserve(&b->ffn_act, &y->down, b->gate, y->down.cols, s->n, e);
   if (rc) return rc;
-  deal_panels(m, DEAL_INPUT, y->gate.n_panels);
-  deal_panels(m, DEAL_UNITS, y->down.n_panels);
+  deal_panels(s, DEAL_INPUT, y->gate.n_panels);
+  deal_panels(s, DEAL_UNITS, y->down.n_panels);
   mt_team_run(m->team, ffn_thread, &j);
   return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
 }
