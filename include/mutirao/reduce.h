@@ -65,8 +65,8 @@ int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const
 /* A step's sum in tiles of rows, so that messages between groups travel while the caller computes
  * another tile: fill mt_reduce_tile_acc, mt_reduce_begin, compute something else and now and then
  * mt_reduce_poll, mt_reduce_finish. The bits are those of mt_reduce_sum. One sum may be under way
- * at a time, and until it is finished nothing else is collective. mt_reduce_tiles: in how many tiles
- * n_rows rows are worth cutting (1: none; mt_reduce_sum then), the same on all ranks. */
+ * at a time, and until it is finished nothing else is collective. mt_reduce_tiles: in how many
+ * tiles n_rows rows are worth cutting (1: none; mt_reduce_sum then), the same on all ranks. */
 size_t mt_reduce_tiles(const mt_reduce *r, size_t n_rows);
 /* Accumulators of the tile that begins with this row of the step; its tiles must not overlap. */
 int64_t *mt_reduce_tile_acc(mt_reduce *r, size_t first_row);

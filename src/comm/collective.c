@@ -383,7 +383,8 @@ int mt_comm_leaders_wait(mt_comm *c, mt_err *e) {
 int mt_comm_leaders_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
                               const size_t *send_offset, void *recv, const size_t *recv_bytes,
                               const size_t *recv_offset, mt_err *e) {
-  int rc = mt_comm_leaders_start(c, send, send_bytes, send_offset, recv, recv_bytes, recv_offset, e);
+  int rc =
+      mt_comm_leaders_start(c, send, send_bytes, send_offset, recv, recv_bytes, recv_offset, e);
   return rc ? rc : mt_comm_leaders_wait(c, e);
 }
 

@@ -6,7 +6,7 @@ typedef struct row {
   size_t most;    /* the first algorithm up to so many elements */
 } row;
 
-static const row ONE_PHASE[] = {{2, 1024}, {4, 512}, {INT32_MAX, 256}};
+static const row ONE_PHASE[] = {{2, 2048}, {4, 512}, {INT32_MAX, 256}};
 static const row DOUBLING[] = {{2, 2048}, {4, 1024}, {INT32_MAX, 2048}};
 
 static size_t look_up(const row *table, int ranks) {
