@@ -7,7 +7,7 @@ typedef struct row {
 } row;
 
 static const row ONE_PHASE[] = {{2, 2048}, {4, 512}, {INT32_MAX, 256}};
-static const row DOUBLING[] = {{2, 2048}, {4, 1024}, {INT32_MAX, 2048}};
+static const row DOUBLING[] = {{2, 2048}, {INT32_MAX, 1024}};
 
 static size_t look_up(const row *table, int ranks) {
   while (table->most_ranks < ranks) table++;
