@@ -102,6 +102,16 @@ int mt_comm_leaders_alltoallv(mt_comm *c, const void *send, const size_t *send_b
                               const size_t *send_offset, void *recv, const size_t *recv_bytes,
                               const size_t *recv_offset, mt_err *e);
 
+/* mt_comm_leaders_alltoallv in parts, so that messages travel while the leader computes: all
+ * leaders start it, poll it as often as they like (each time moves the messages on; *done: all have
+ * gone and come) and wait for it. Buffers stay as they are until then; in between, the leaders may
+ * meet their groups, but send no other messages. */
+int mt_comm_leaders_start(mt_comm *c, const void *send, const size_t *send_bytes,
+                          const size_t *send_offset, void *recv, const size_t *recv_bytes,
+                          const size_t *recv_offset, mt_err *e);
+int mt_comm_leaders_poll(mt_comm *c, bool *done, mt_err *e);
+int mt_comm_leaders_wait(mt_comm *c, mt_err *e);
+
 /* The leaders of this and of another group send each other bytes, either number may be 0; both of
  * them call it. */
 int mt_comm_leaders_swap(mt_comm *c, int group, const void *send, size_t send_bytes, void *recv,

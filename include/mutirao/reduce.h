@@ -62,4 +62,20 @@ int64_t *mt_reduce_acc(mt_reduce *r, size_t n_rows);
 int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,
                   float *out, mt_err *e);
 
+/* A step's sum in tiles of rows, so that messages between groups travel while the caller computes
+ * another tile: fill mt_reduce_tile_acc, mt_reduce_begin, compute something else and now and then
+ * mt_reduce_poll, mt_reduce_finish. The bits are those of mt_reduce_sum. One sum may be under way
+ * at a time, and until it is finished nothing else is collective. mt_reduce_tiles: in how many
+ * tiles n_rows rows are worth cutting (1: none; mt_reduce_sum then), the same on all ranks. */
+size_t mt_reduce_tiles(const mt_reduce *r, size_t n_rows);
+/* Accumulators of the tile that begins with this row of the step; its tiles must not overlap. */
+int64_t *mt_reduce_tile_acc(mt_reduce *r, size_t first_row);
+/* Arguments like mt_reduce_sum's, those of the tile; exp and out stay until it is finished. Only
+ * between groups, and where the step is longer than mt_reduce_tiles asks. Collective. */
+int mt_reduce_begin(mt_reduce *r, size_t first_row, size_t n_rows, const int *exp, int failed,
+                    const char *where, float *out, mt_err *e);
+void mt_reduce_poll(mt_reduce *r); /* moves messages on; by the thread that calls collectives */
+/* Returns what mt_reduce_sum would; MT_OK where no sum is under way. Collective. */
+int mt_reduce_finish(mt_reduce *r, mt_err *e);
+
 #endif

@@ -288,7 +288,7 @@ typedef struct exchange {
   const size_t *recv_bytes, *recv_offset;
 } exchange;
 
-static int exchange_all(mt_comm *c, const exchange *x) {
+static int exchange_start(mt_comm *c, const exchange *x) {
   int rc = MT_OK;
   for (int k = 1; !rc && k < x->n; k++) {
     int i = (x->me + x->n - k) % x->n;
@@ -304,6 +304,11 @@ static int exchange_all(mt_comm *c, const exchange *x) {
   char *to = x->recv + x->recv_offset[x->me];
   const char *from = x->send + x->send_offset[x->me];
   if (!rc && own && to != from) memcpy(to, from, own);
+  return rc;
+}
+
+static int exchange_all(mt_comm *c, const exchange *x) {
+  int rc = exchange_start(c, x);
   return rc ? rc : mt_p2p_wait(c, false);
 }
 
@@ -349,19 +354,43 @@ int mt_comm_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
   return mt_comm_leave(c, exchange_all(c, &x), e);
 }
 
-int mt_comm_leaders_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
-                              const size_t *send_offset, void *recv, const size_t *recv_bytes,
-                              const size_t *recv_offset, mt_err *e) {
-  int rc = mt_comm_enter(c, "an exchange between nodes", e);
+static const char BETWEEN[] = "an exchange between nodes";
+
+int mt_comm_leaders_start(mt_comm *c, const void *send, const size_t *send_bytes,
+                          const size_t *send_offset, void *recv, const size_t *recv_bytes,
+                          const size_t *recv_offset, mt_err *e) {
+  int rc = mt_comm_enter(c, BETWEEN, e);
   if (rc) return rc;
   exchange x = {c->leader,   c->groups, c->group,   send,       send_bytes,
                 send_offset, recv,      recv_bytes, recv_offset};
-  return mt_comm_leave(c, exchange_all(c, &x), e);
+  return mt_comm_leave(c, exchange_start(c, &x), e);
+}
+
+int mt_comm_leaders_poll(mt_comm *c, bool *done, mt_err *e) {
+  int rc = mt_comm_enter(c, BETWEEN, e);
+  if (rc) return rc;
+  c->stats.calls--; /* the start was counted */
+  return mt_comm_leave(c, mt_p2p_poll(c, done), e);
+}
+
+int mt_comm_leaders_wait(mt_comm *c, mt_err *e) {
+  int rc = mt_comm_enter(c, BETWEEN, e);
+  if (rc) return rc;
+  c->stats.calls--;
+  return mt_comm_leave(c, mt_p2p_wait(c, false), e);
+}
+
+int mt_comm_leaders_alltoallv(mt_comm *c, const void *send, const size_t *send_bytes,
+                              const size_t *send_offset, void *recv, const size_t *recv_bytes,
+                              const size_t *recv_offset, mt_err *e) {
+  int rc =
+      mt_comm_leaders_start(c, send, send_bytes, send_offset, recv, recv_bytes, recv_offset, e);
+  return rc ? rc : mt_comm_leaders_wait(c, e);
 }
 
 int mt_comm_leaders_swap(mt_comm *c, int group, const void *send, size_t send_bytes, void *recv,
                          size_t recv_bytes, mt_err *e) {
-  int rc = mt_comm_enter(c, "an exchange between nodes", e);
+  int rc = mt_comm_enter(c, BETWEEN, e);
   if (rc) return rc;
   rc = mt_p2p_recv(c, recv, recv_bytes, c->leader[group]);
   if (!rc) rc = mt_p2p_send(c, send, send_bytes, c->leader[group]);

@@ -166,6 +166,7 @@ int mt_comm_leave(mt_comm *c, int rc, mt_err *e);
 int mt_p2p_send(mt_comm *c, const void *buf, size_t bytes, int to);
 int mt_p2p_recv(mt_comm *c, void *buf, size_t bytes, int from);
 int mt_p2p_wait(mt_comm *c, bool idle);
+int mt_p2p_poll(mt_comm *c, bool *done); /* like it, without waiting; *done: nothing is under way */
 /* Everybody's record on everybody: table [size][bytes]. Through rank 0. */
 int mt_p2p_table(mt_comm *c, const void *mine, size_t bytes, void *table);
 

@@ -15,6 +15,7 @@ enum {
   NAP_MOST_NS = 3 * 1000 * 1000,
   NAPS_PER_WAIT = 20,
   SMALL_BYTES = 64 << 10,
+  YIELD_TURNS = 4, /* the kernel may need this very core to bring the message */
   STALLED_NS = 1000 * 1000 * 1000,
   NAP_STALLED_NS = 200 * 1000,
 };
@@ -107,6 +108,7 @@ int mt_p2p_wait(mt_comm *c, bool idle) {
   mt_wait w = mt_wait_begin(c, idle);
   bool some, all = c->n_requests == 0;
   int rc = MT_OK;
+  unsigned turn = 0;
   while (!all) {
     /* Again where nothing came, because a test moves messages only after it has looked. */
     rc = test(c, &some, &all);
@@ -114,6 +116,7 @@ int mt_p2p_wait(mt_comm *c, bool idle) {
     if (rc) break;
     if (some) w = mt_wait_begin(c, idle);
     if (some || all) continue;
+    if (++turn % YIELD_TURNS == 0) sched_yield();
     rc = mt_wait_turn(c, &w, missing_peer);
     if (rc < 0) break;
     if (rc) nap(c, mt_clock_ns() - w.start_ns);
@@ -121,6 +124,17 @@ int mt_p2p_wait(mt_comm *c, bool idle) {
   }
   c->n_requests = 0;
   c->request_bytes = 0;
+  return rc;
+}
+
+int mt_p2p_poll(mt_comm *c, bool *done) {
+  bool some;
+  *done = c->n_requests == 0;
+  int rc = *done ? MT_OK : test(c, &some, done);
+  if (!rc && *done) {
+    c->n_requests = 0;
+    c->request_bytes = 0;
+  }
   return rc;
 }
 

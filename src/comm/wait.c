@@ -19,7 +19,7 @@ enum {
   SPIN_NS = 50 * 1000,          /* then yield */
   STEP_NS = 3 * 1000 * 1000,    /* then sleep */
   CHECK_NS = 200 * 1000 * 1000, /* between looks at the others */
-  CROWDED_YIELDS = 16,          /* when oversubscribed: yields before the first sleep */
+  CROWDED_YIELDS = 3,           /* when oversubscribed: yields before the first sleep */
 };
 
 static void relax(void) {

@@ -69,14 +69,15 @@ static size_t panel_chunk(const mt_model *m, size_t panels) {
   return chunk < 2 ? 2 : chunk > 32 ? 32 : chunk;
 }
 
-static void deal_panels(const mt_model *m, int slot, size_t panels) {
-  mt_team_deal(m->team, slot, panels, panel_chunk(m, panels));
+/* A tile's chunks are as short as can be, since messages move only between them. */
+static void deal_panels(const mt_step *s, int slot, size_t panels) {
+  mt_team_deal(s->m->team, slot, panels, s->tile ? 2 : panel_chunk(s->m, panels));
 }
 
 static void deal_gemm(const gemm_job *j) {
   size_t panels = 0;
   for (int i = 0; i < j->n; i++) panels += j->w[i]->n_panels;
-  deal_panels(j->s->m, DEAL_INPUT, panels);
+  deal_panels(j->s, DEAL_INPUT, panels);
 }
 
 /* The panels of all products lie in one row and are shared out as one, so that small matrices do
@@ -92,11 +93,19 @@ static void gemm_range(const gemm_job *j, size_t begin, size_t end) {
   }
 }
 
+/* Those of the tile before, while this one computes. */
+static void move_messages(const mt_step *s, int thread) {
+  if (s->tile && thread == 0) mt_reduce_poll(s->m->reduce);
+}
+
 static void gemm_thread(void *arg, int thread, int n_threads) {
   const gemm_job *j = arg;
   size_t begin, end;
   (void)n_threads;
-  while (mt_team_take(j->s->m->team, DEAL_INPUT, thread, &begin, &end)) gemm_range(j, begin, end);
+  while (mt_team_take(j->s->m->team, DEAL_INPUT, thread, &begin, &end)) {
+    gemm_range(j, begin, end);
+    move_messages(j->s, thread);
+  }
 }
 
 /* The row-parallel product into the accumulator of the sum. */
@@ -106,18 +115,21 @@ static void units_thread(mt_step *s, const mt_matrix *w, const mt_act *act, int 
 #endif
   mt_model *m = s->m;
   size_t begin, end, width = m->cfg.hidden;
-  int64_t *acc = mt_reduce_acc(m->reduce, s->n);
+  int64_t *acc =
+      s->tile ? mt_reduce_tile_acc(m->reduce, s->first) : mt_reduce_acc(m->reduce, s->n);
   int bad = 0;
   while (mt_team_take(m->team, DEAL_UNITS, thread, &begin, &end)) {
     size_t r0 = begin * MT_PANEL_ROWS,
            r1 = end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width;
     for (size_t t = 0; t < s->n; t++) memset(acc + t * width + r0, 0, (r1 - r0) * sizeof *acc);
     if (w->cols) bad += m->kn->gemm_units(w, begin, end, act, 0, s->n, s->b->exp, acc, width);
+    move_messages(s, thread);
   }
   if (bad) __atomic_fetch_add(&s->failed, bad, __ATOMIC_RELAXED);
 }
 
-/* The exact sum over ranks of a row-parallel product into b->sum. Collective. */
+/* The exact sum over ranks of a row-parallel product into b->sum, now or (a tile) by the time that
+ * the next tile has got as far. Collective. */
 static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what,
                         mt_err *e) {
 #ifdef MT_PLAIN_SUMS
@@ -126,7 +138,14 @@ static int reduce_units(mt_step *s, const mt_matrix *w, const mt_act *act, const
   (void)w, (void)act;
   char where[80];
   snprintf(where, sizeof where, "layer %u, %s", s->l, what);
-  int rc = mt_reduce_sum(s->m->reduce, s->n, s->b->exp, s->failed, where, s->b->sum, e);
+  mt_reduce *r = s->m->reduce;
+  int rc;
+  if (s->tile) {
+    rc = mt_reduce_finish(r, e);
+    if (!rc) rc = mt_reduce_begin(r, s->first, s->n, s->b->exp, s->failed, where, s->b->sum, e);
+  } else {
+    rc = mt_reduce_sum(r, s->n, s->b->exp, s->failed, where, s->b->sum, e);
+  }
   s->failed = 0;
   return rc;
 }
@@ -223,6 +242,7 @@ static void ffn_thread(void *arg, int thread, int n_threads) {
     for (int i = 0; i < 2; i++)
       s->m->kn->gemm(j->in.w[i], begin, end, j->in.act[i], 0, s->n, j->in.out[i], width);
     activate(s, begin * MT_PANEL_ROWS, end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width);
+    move_messages(s, thread);
   }
   mt_team_barrier(s->m->team, thread);
   quantize_thread(s, &s->b->ffn_act, &y->down, thread, n_threads);
@@ -248,7 +268,7 @@ static int attention_half(mt_step *s, const mt_layer *prev, mt_err *e) {
   if (!rc) rc = mt_act_reserve(&b->att_act, &y->o, b->att, y->o.cols, s->n, e);
   if (rc) return rc;
   deal_gemm(&j.in);
-  deal_panels(m, DEAL_UNITS, y->o.n_panels);
+  deal_panels(s, DEAL_UNITS, y->o.n_panels);
   mt_team_run(m->team, attention_thread, &j);
   return reduce_units(s, &y->o, &b->att_act, "attention output", e);
 }
@@ -268,8 +288,8 @@ static int ffn_half(mt_step *s, mt_err *e) {
   int rc = reserve_inputs(b, &j.norm, w, 2, b->h, m->cfg.hidden, s->n, j.in.act, e);
   if (!rc) rc = mt_act_reserve(&b->ffn_act, &y->down, b->gate, y->down.cols, s->n, e);
   if (rc) return rc;
-  deal_panels(m, DEAL_INPUT, y->gate.n_panels);
-  deal_panels(m, DEAL_UNITS, y->down.n_panels);
+  deal_panels(s, DEAL_INPUT, y->gate.n_panels);
+  deal_panels(s, DEAL_UNITS, y->down.n_panels);
   mt_team_run(m->team, ffn_thread, &j);
   return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
 }
@@ -398,6 +418,62 @@ static void count_step(mt_step *s, const uint64_t at[5], mt_comm_stats before) {
   st->kv_bytes += count_kv_bytes(s);
 }
 
+enum { TILES_MOST = 2 };
+typedef struct tiles {
+  size_t n;
+  mt_step step[TILES_MOST];
+  mt_buffers view[TILES_MOST];
+} tiles;
+
+/* The rows of a step in one or several runs, each with its own part of what lasts for longer than
+ * half a layer. */
+static void cut_step(mt_step *s, tiles *t) {
+  mt_model *m = s->m;
+  t->n = 1;
+#ifndef MT_PLAIN_SUMS
+  if (!s->b->probe) t->n = mt_reduce_tiles(m->reduce, s->n); /* which wants the last row */
+#endif
+  for (size_t i = 0; i < t->n; i++) {
+    mt_step *one = &t->step[i];
+    size_t begin, end, angles = m->cfg.rotary_dim / 2;
+    mt_team_share(s->n, (int)i, (int)t->n, &begin, &end);
+    *one = (mt_step){.m = m,
+                     .b = s->b,
+                     .row = s->row + begin,
+                     .n = end - begin,
+                     .tile = t->n > 1,
+                     .first = begin};
+    if (t->n == 1) return;
+    mt_buffers *b = one->b = &t->view[i];
+    *b = *s->b;
+    b->x += begin * m->cfg.hidden;
+    b->sum += begin * m->cfg.hidden;
+    b->exp += begin;
+    b->cos += begin * angles;
+    b->sin += begin * angles;
+  }
+}
+
+/* All layers; a tile's half after the other's, so that the sum of one travels while the other
+ * computes. The keys that a row may see are those of its own or an earlier tile. */
+static int run_layers(mt_step *s, uint64_t *attention_ns, mt_err *e) {
+  mt_model *m = s->m;
+  tiles t;
+  int rc = MT_OK;
+  cut_step(s, &t);
+  for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
+    uint64_t start = mt_clock_ns();
+    for (size_t i = 0; !rc && i < t.n; i++) {
+      t.step[i].l = l;
+      t.step[i].layer = &m->layer[l];
+      rc = attention_half(&t.step[i], l ? &m->layer[l - 1] : NULL, e);
+    }
+    *attention_ns += mt_clock_ns() - start;
+    for (size_t i = 0; !rc && i < t.n; i++) rc = ffn_half(&t.step[i], e);
+  }
+  return rc ? rc : mt_reduce_finish(m->reduce, e);
+}
+
 int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_fn sink, void *arg,
                      mt_err *e) {
   if (n_rows > m->opt.max_rows)
@@ -409,14 +485,7 @@ int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_f
   int rc = embed_rows(&s, e);
   mt_forward_angles(&s);
   at[1] = mt_clock_ns();
-  for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
-    s.l = l;
-    s.layer = &m->layer[l];
-    uint64_t t = mt_clock_ns();
-    rc = attention_half(&s, l ? &m->layer[l - 1] : NULL, e);
-    at[4] += mt_clock_ns() - t;
-    if (!rc) rc = ffn_half(&s, e);
-  }
+  if (!rc) rc = run_layers(&s, &at[4], e);
   if (rc) return rc;
   const mt_layer *top = &m->layer[m->cfg.n_layers - 1];
   norm_job last = {

@@ -58,8 +58,9 @@ static float *word_at(const mt_sum *s, int group) {
   return s->r->board + mt_piece_begin(s->n, group + 1, s->r->groups) + (size_t)group * LINE;
 }
 
-static int scatter_integers(mt_sum *s, size_t mine, mt_err *e) {
+int mt_between_start(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
+  size_t mine = mt_piece_size(s->n, r->group, r->groups);
   for (int g = 0; g < r->groups; g++) {
     r->size[g] = mt_piece_size(s->n, g, r->groups) * sizeof(int64_t);
     r->offset[g] = mt_piece_begin(s->n, g, r->groups) * sizeof(int64_t);
@@ -67,11 +68,12 @@ static int scatter_integers(mt_sum *s, size_t mine, mt_err *e) {
     r->offset2[g] = (size_t)g * mine * sizeof(int64_t);
     r->from[g] = r->incoming + (size_t)g * mine;
   }
-  return mt_comm_leaders_alltoallv(r->comm, s->total, r->size, r->offset, r->incoming, r->size2,
-                                   r->offset2, e);
+  r->stage = MT_STAGE_INTEGERS;
+  return mt_comm_leaders_start(r->comm, s->total, r->size, r->offset, r->incoming, r->size2,
+                               r->offset2, e);
 }
 
-static int gather_rounded(mt_sum *s, size_t mine, mt_err *e) {
+static int start_gather(mt_sum *s, size_t mine, mt_err *e) {
   mt_reduce *r = s->r;
   for (int g = 0; g < r->groups; g++) {
     size_t begin = mt_piece_begin(s->n, g, r->groups) + (size_t)g * LINE;
@@ -80,24 +82,35 @@ static int gather_rounded(mt_sum *s, size_t mine, mt_err *e) {
     r->size[g] = (mine + 1) * sizeof(float);
   }
   for (int g = 0; g < r->groups; g++) r->offset[g] = r->offset2[r->group];
-  return mt_comm_leaders_alltoallv(r->comm, r->board, r->size, r->offset, r->board, r->size2,
-                                   r->offset2, e);
+  r->stage = MT_STAGE_FLOATS;
+  return mt_comm_leaders_start(r->comm, r->board, r->size, r->offset, r->board, r->size2,
+                               r->offset2, e);
 }
 
-int mt_between_scatter(mt_sum *s, mt_err *e) {
+int mt_between_next(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
-  size_t begin = mt_piece_begin(s->n, r->group, r->groups),
-         mine = mt_piece_size(s->n, r->group, r->groups);
-  int rc = scatter_integers(s, mine, e);
-  if (rc) return rc;
-  mt_pass_add_round(s, begin, begin + mine, r->from, (size_t)r->groups,
-                    r->board + (size_t)r->group * LINE);
-  memcpy(word_at(s, r->group), &s->fault, sizeof s->fault);
-  rc = gather_rounded(s, mine, e);
-  for (int g = 0; !rc && g < r->groups; g++) {
+  if (r->stage == MT_STAGE_INTEGERS) {
+    size_t begin = mt_piece_begin(s->n, r->group, r->groups),
+           mine = mt_piece_size(s->n, r->group, r->groups);
+    mt_pass_add_round(s, begin, begin + mine, r->from, (size_t)r->groups,
+                      r->board + (size_t)r->group * LINE);
+    memcpy(word_at(s, r->group), &s->fault, sizeof s->fault);
+    return start_gather(s, mine, e);
+  }
+  for (int g = 0; g < r->groups; g++) {
     int32_t fault;
     memcpy(&fault, word_at(s, g), sizeof fault);
     s->fault = mt_sooner(s->fault, fault);
+  }
+  r->stage = MT_STAGE_NONE;
+  return MT_OK;
+}
+
+int mt_between_scatter(mt_sum *s, mt_err *e) {
+  int rc = mt_between_start(s, e);
+  while (!rc && s->r->stage) {
+    rc = mt_comm_leaders_wait(s->r->comm, e);
+    if (!rc) rc = mt_between_next(s, e);
   }
   return rc;
 }

@@ -6,8 +6,8 @@ typedef struct row {
   size_t most;    /* the first algorithm up to so many elements */
 } row;
 
-static const row ONE_PHASE[] = {{2, 1024}, {4, 512}, {INT32_MAX, 256}};
-static const row DOUBLING[] = {{2, 4096}, {4, 2048}, {INT32_MAX, 2048}};
+static const row ONE_PHASE[] = {{2, 2048}, {4, 512}, {INT32_MAX, 256}};
+static const row DOUBLING[] = {{2, 2048}, {INT32_MAX, 1024}};
 
 static size_t look_up(const row *table, int ranks) {
   while (table->most_ranks < ranks) table++;

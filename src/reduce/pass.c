@@ -15,7 +15,7 @@ typedef struct pass {
   const int64_t *const *from; /* [n_from] what is summed, from element from_begin on */
   size_t n_from, from_begin;
   bool partial; /* these are ranks' partial sums, of which one may be too large */
-  float *to;
+  float *to, *also; /* also: NULL, or a second place for the same */
   int pieces;
   size_t gap;
   _Atomic int32_t fault;
@@ -44,7 +44,7 @@ static void pass_thread(void *arg, int thread, int n_threads) {
 static void pass_run(pass *p, size_t work) {
   mt_team *team = p->s->r->opt.team;
   atomic_init(&p->fault, NO_FAULT);
-  if (team && work >= TEAM_WORK)
+  if (team && !p->s->alone && work >= TEAM_WORK)
     mt_team_run(team, pass_thread, p);
   else
     pass_thread(p, 0, 1);
@@ -89,6 +89,7 @@ static void body_sum_round(pass *p, size_t begin, size_t end) {
     n = block_size(at, end < row_end ? end : row_end);
     sum_block(p, at, n, sum);
     if (!r->opt.kernels->round_sums(sum, n, p->s->exp[row], p->to + at)) note_fault(p, TOO_LARGE);
+    if (p->also) memcpy(p->also + at, p->to + at, n * sizeof *p->to);
   }
 }
 
@@ -118,10 +119,11 @@ void mt_pass_sum(mt_sum *s, size_t begin, size_t end) {
   pass_run(&p, (end - begin) * p.n_from);
 }
 
-void mt_pass_sum_round(mt_sum *s, size_t begin, size_t end, float *to) {
+void mt_pass_sum_round(mt_sum *s, size_t begin, size_t end, float *to, float *also) {
   pass p = of_parts(s, begin, end);
   p.body = body_sum_round;
   p.to = to;
+  p.also = also;
   pass_run(&p, (end - begin) * p.n_from);
 }
 
@@ -140,7 +142,7 @@ void mt_pass_add(mt_sum *s, const int64_t *incoming) {
   pass_run(&p, 2 * s->n);
 }
 
-void mt_pass_copy(mt_sum *s, int pieces, size_t gap) {
-  pass p = {.s = s, .end = s->n, .pieces = pieces, .gap = gap, .body = body_copy};
-  pass_run(&p, s->n);
+void mt_pass_copy(mt_sum *s, size_t begin, size_t end, int pieces, size_t gap) {
+  pass p = {.s = s, .begin = begin, .end = end, .pieces = pieces, .gap = gap, .body = body_copy};
+  pass_run(&p, end - begin);
 }

@@ -1,11 +1,18 @@
 /* The exact all-reduce: buffers, and the order of things. Members of a group find each other's
  * accumulators in shared memory; a meeting of the group separates writing from reading. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reduce_impl.h"
 
-enum { SHORT_BUFFERS = 2, LONG_BUFFER = 2, BUFFERS = 3 };
+enum {
+  SHORT_BUFFERS = 2,
+  LONG_BUFFER = 2,
+  TILE = 3, /* begins within the long one */
+  BUFFERS = 3,
+  TILE_ROWS_LEAST = 32, /* weights are unpacked once for each tile */
+};
 
 /* ---- accumulators -------------------------------------------------------------------------- */
 
@@ -24,6 +31,10 @@ static int64_t *buffer_at(const mt_reduce *r, int member, int buffer) {
 
 int64_t *mt_reduce_acc(mt_reduce *r, size_t n_rows) {
   return buffer_at(r, r->member, buffer_for(r, n_rows * r->width));
+}
+
+int64_t *mt_reduce_tile_acc(mt_reduce *r, size_t first_row) {
+  return buffer_at(r, r->member, LONG_BUFFER) + first_row * r->width;
 }
 
 /* ---- the sum ------------------------------------------------------------------------------- */
@@ -47,7 +58,7 @@ static void count(mt_reduce *r, size_t sent, size_t received) {
 
 static int sum_one_phase(mt_sum *s, mt_err *e) {
   size_t read = s->n * sizeof(int64_t) * (size_t)(s->r->members - 1);
-  mt_pass_sum_round(s, 0, s->n, s->out);
+  mt_pass_sum_round(s, 0, s->n, s->out, NULL);
   count(s->r, read, read);
   return meet_after_reading(s, e);
 }
@@ -56,12 +67,14 @@ static int sum_two_phase(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
   size_t begin = mt_piece_begin(s->n, r->member, r->members),
          mine = mt_piece_size(s->n, r->member, r->members), others = (size_t)(r->members - 1);
-  mt_pass_sum_round(s, begin, begin + mine, r->board);
+  mt_pass_sum_round(s, begin, begin + mine, r->board, s->out);
   count(r, (s->n - mine) * sizeof(int64_t) + mine * sizeof(float) * others,
         mine * sizeof(int64_t) * others + (s->n - mine) * sizeof(float));
   int rc = meet(s, e);
-  if (!rc) mt_pass_copy(s, 1, 0);
-  return rc;
+  if (rc) return rc;
+  mt_pass_copy(s, 0, begin, 1, 0);
+  mt_pass_copy(s, begin + mine, s->n, 1, 0);
+  return MT_OK;
 }
 
 /* The group's sum in its leader's accumulator; the leader alone may go on. */
@@ -80,21 +93,43 @@ static int sum_to_leader(mt_sum *s, mt_err *e) {
   return meet(s, e);
 }
 
+/* What the leader has, of so many bytes a value, is there for all. */
+static int meet_leader(mt_sum *s, size_t bytes, mt_err *e) {
+  mt_reduce *r = s->r;
+  size_t read = s->n * bytes;
+  int rc = meet(s, e);
+  if (!rc) count(r, r->member ? 0 : read * (size_t)(r->members - 1), r->member ? read : 0);
+  return rc;
+}
+
+/* Nobody returns while another still reads an accumulator, because all had to meet. */
+static int share_board(mt_sum *s, mt_err *e) {
+  int rc = meet_leader(s, sizeof(float), e);
+  if (!rc) mt_pass_copy(s, 0, s->n, s->r->groups, LINE);
+  return rc;
+}
+
 static int sum_groups(mt_sum *s, mt_err *e) {
   mt_reduce *r = s->r;
   bool doubling = mt_reduce_choose_between(r->opt.between, r->groups, s->n) == MT_BETWEEN_DOUBLING;
-  size_t read = s->n * (doubling ? sizeof(int64_t) : sizeof(float));
   int rc = sum_to_leader(s, e);
   if (!rc && r->member == 0) rc = doubling ? mt_between_doubling(s, e) : mt_between_scatter(s, e);
-  if (!rc) rc = meet(s, e);
   if (rc) return rc;
-  count(r, r->member ? 0 : read * (size_t)(r->members - 1), r->member ? read : 0);
-  if (!doubling) {
-    mt_pass_copy(s, r->groups, LINE);
-    return MT_OK;
-  }
+  if (!doubling) return share_board(s, e);
+  rc = meet_leader(s, sizeof(int64_t), e);
+  if (rc) return rc;
   mt_pass_add_round(s, 0, s->n, (const int64_t *const[]){s->total}, 1, s->out);
   return meet_after_reading(s, e);
+}
+
+/* Whatever comes from `fn` and the collectives in it is counted once. */
+static int timed(int (*fn)(mt_sum *, mt_err *), mt_sum *s, mt_err *e) {
+  mt_reduce *r = s->r;
+  uint64_t start = mt_clock_ns(), counted = mt_comm_get_stats(r->comm).ns;
+  int rc = fn(s, e);
+  counted = mt_comm_get_stats(r->comm).ns - counted;
+  mt_comm_add_stats(r->comm, (mt_comm_stats){.ns = mt_clock_ns() - start - counted});
+  return rc;
 }
 
 static int report(mt_reduce *r, int32_t fault, const char *where, mt_err *e) {
@@ -105,34 +140,106 @@ static int report(mt_reduce *r, int32_t fault, const char *where, mt_err *e) {
                     where, (int)fault, mt_comm_rank_host(r->comm, fault));
 }
 
-int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,
-                  float *out, mt_err *e) {
-  uint64_t start = mt_clock_ns(), counted = mt_comm_get_stats(r->comm).ns;
-  size_t n = n_rows * r->width;
-  if (n > r->max_elems)
+static int whole_sum(mt_sum *s, mt_err *e) {
+  int rc = meet(s, e);
+  if (rc) return rc;
+  if (s->r->groups > 1) return sum_groups(s, e);
+  return inside(s->r, s->n) == MT_INSIDE_ONE_PHASE ? sum_one_phase(s, e) : sum_two_phase(s, e);
+}
+
+/* A sum over these rows; *s lacks its accumulators. */
+static int prepare(mt_sum *s, mt_reduce *r, size_t first_row, size_t n_rows, const int *exp,
+                   int failed, const char *where, float *out, mt_err *e) {
+  if ((first_row + n_rows) * r->width > r->max_elems)
     return mt_err_set(e, MT_ERANGE, "%s: a sum of %zu rows is larger than announced", where,
-                      n_rows);
+                      first_row + n_rows);
   for (size_t i = 0; i < n_rows; i++)
     if (exp[i] < -EXP_LIMIT || exp[i] > EXP_LIMIT) failed = 1;
-  int buffer = buffer_for(r, n);
-  mt_sum s = {.r = r,
-              .n = n,
-              .exp = exp,
-              .out = out,
-              .part = r->part + buffer * r->members,
-              .total = buffer_at(r, 0, buffer),
-              .fault = failed ? mt_comm_rank(r->comm) : NO_FAULT,
-              .lasting = buffer != LONG_BUFFER};
-  int rc = meet(&s, e);
-  if (!rc && r->groups > 1)
-    rc = sum_groups(&s, e);
-  else if (!rc)
-    rc = inside(r, n) == MT_INSIDE_ONE_PHASE ? sum_one_phase(&s, e) : sum_two_phase(&s, e);
+  *s = (mt_sum){.r = r,
+                .n = n_rows * r->width,
+                .exp = exp,
+                .out = out,
+                .fault = failed ? mt_comm_rank(r->comm) : NO_FAULT};
+  mt_comm_add_stats(r->comm, (mt_comm_stats){.calls = 1});
+  return MT_OK;
+}
+
+int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const char *where,
+                  float *out, mt_err *e) {
+  mt_sum s;
+  int rc = prepare(&s, r, 0, n_rows, exp, failed, where, out, e);
+  if (rc) return rc;
+  int buffer = buffer_for(r, s.n);
+  s.part = r->part + buffer * r->members;
+  s.total = buffer_at(r, 0, buffer);
+  s.lasting = buffer != LONG_BUFFER;
+  rc = timed(whole_sum, &s, e);
   if (rc) return rc;
   r->turn++;
-  counted = mt_comm_get_stats(r->comm).ns - counted;
-  mt_comm_add_stats(r->comm, (mt_comm_stats){.calls = 1, .ns = mt_clock_ns() - start - counted});
   return s.fault == NO_FAULT ? MT_OK : report(r, s.fault, where, e);
+}
+
+/* ---- the sum of a tile: begun, then finished ------------------------------------------------- */
+
+size_t mt_reduce_tiles(const mt_reduce *r, size_t n_rows) {
+  size_t n = n_rows * r->width;
+  bool worth =
+      r->groups > 1 && n_rows >= 2 * TILE_ROWS_LEAST && n > r->short_elems &&
+      mt_reduce_choose_between(r->opt.between, r->groups, n / 2) == MT_BETWEEN_SCATTER;
+  return worth ? 2 : 1;
+}
+
+static int begin_tile(mt_sum *s, mt_err *e) {
+  int rc = meet(s, e);
+  if (!rc) rc = sum_to_leader(s, e);
+  return rc || s->r->member ? rc : mt_between_start(s, e);
+}
+
+int mt_reduce_begin(mt_reduce *r, size_t first_row, size_t n_rows, const int *exp, int failed,
+                    const char *where, float *out, mt_err *e) {
+  mt_sum *s = &r->tile;
+  int rc = prepare(s, r, first_row, n_rows, exp, failed, where, out, e);
+  if (rc) return rc;
+  const int64_t **part = r->part + TILE * r->members;
+  for (int m = 0; m < r->members; m++)
+    part[m] = buffer_at(r, m, LONG_BUFFER) + first_row * r->width;
+  s->part = part;
+  s->total = buffer_at(r, 0, LONG_BUFFER) + first_row * r->width;
+  snprintf(r->where, sizeof r->where, "%s", where);
+  r->begun = true;
+  return timed(begin_tile, s, e);
+}
+
+void mt_reduce_poll(mt_reduce *r) {
+  bool done = false;
+  if (!r->stage || r->broken) return;
+  r->broken = mt_comm_leaders_poll(r->comm, &done, &r->fault);
+  if (r->broken || !done) return;
+  r->tile.alone = true;
+  r->broken = mt_between_next(&r->tile, &r->fault);
+  r->tile.alone = false;
+}
+
+static int finish_tile(mt_sum *s, mt_err *e) {
+  mt_reduce *r = s->r;
+  int rc = MT_OK;
+  while (!rc && r->stage) {
+    rc = mt_comm_leaders_wait(r->comm, e);
+    if (!rc) rc = mt_between_next(s, e);
+  }
+  return rc ? rc : share_board(s, e);
+}
+
+int mt_reduce_finish(mt_reduce *r, mt_err *e) {
+  if (!r->begun) return MT_OK;
+  r->begun = false;
+  if (r->broken) {
+    if (e) *e = r->fault;
+    return r->broken;
+  }
+  int rc = timed(finish_tile, &r->tile, e);
+  if (rc) return rc;
+  return r->tile.fault == NO_FAULT ? MT_OK : report(r, r->tile.fault, r->where, e);
 }
 
 /* ---- set-up -------------------------------------------------------------------------------- */
@@ -179,7 +286,7 @@ static int plan(mt_reduce *r, size_t max_rows, size_t *board_begin, size_t *byte
   r->short_elems = r->max_elems < SHORT_MOST ? r->max_elems : SHORT_MOST;
   if (!segment_bytes(r, board_begin, bytes))
     return mt_err_set(e, MT_ENOMEM, "a sum of %zu rows of %zu values", max_rows, r->width);
-  r->part = mt_calloc(BUFFERS * (size_t)r->members, sizeof *r->part);
+  r->part = mt_calloc((BUFFERS + 1) * (size_t)r->members, sizeof *r->part);
   if (!r->part) return none(e);
   return r->groups > 1 && r->member == 0 ? leader_buffers(r, e) : MT_OK;
 }

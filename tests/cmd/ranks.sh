@@ -69,6 +69,15 @@ for nodes in 1 2; do
   done
 done
 
+# A step of many rows is cut in two between nodes: one half's sums travel while the other half computes.
+many=$(seq 1 400 | awk '{ printf "%s%d", (NR > 1 ? "," : ""), 1 + $1 * 7 % 250 }')
+r logits -m "$MODELS/mistral-swa8-bf16" --ids "$many" --out "$T/many"
+check "400 rows on one rank" ok
+for ranks in 2 3 5; do
+  MUTIRAO_FAKE_NODES=2 m logits -m "$MODELS/mistral-swa8-bf16" -n $ranks -t 2 --ids "$many" --chunk 400 --out "$T/l"
+  check "$ranks ranks on 2 nodes, in two tiles: the same bytes" cmp "$T/l" "$T/many"
+done
+
 # ---- started wrongly (D6) ----------------------------------------------------------------------------------------------------
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 run 20 "$M" logits -m "$LLAMA" --ids $ids
 check "srun without PMIx is refused" is $status 2

@@ -75,6 +75,13 @@ static inline simde__m512d emu_cvtepi64_pd(simde__m512i a) {
   for (int i = 0; i < 8; i++) d[i] = (double)v[i];
   return simde_mm512_loadu_pd(d);
 }
+static inline __m256 emu_cvtepi64_ps(simde__m512i a) {
+  int64_t v[8];
+  float f[8];
+  simde_mm512_storeu_si512(v, a);
+  for (int i = 0; i < 8; i++) f[i] = (float)v[i];
+  return _mm256_loadu_ps(f);
+}
 static inline __m256 emu_cvtpd_ps(simde__m512d a) {
   double d[8];
   float v[8];
@@ -165,9 +172,11 @@ static inline __m256 emu_extractf32x8_ps(simde__m512 a, int half) {
 #undef _mm512_add_epi64
 #undef _mm512_sub_epi64
 #undef _mm512_cvtepi64_pd
+#undef _mm512_cvtepi64_ps
 #undef _mm512_cvtpd_ps
 #undef _mm512_cmpgt_epu64_mask
 #define _mm512_cvtepi64_pd      emu_cvtepi64_pd
+#define _mm512_cvtepi64_ps      emu_cvtepi64_ps
 #define _mm512_cvtpd_ps         emu_cvtpd_ps
 #define _mm512_cmpgt_epu64_mask emu_cmpgt_epu64_mask
 #define _mm512_add_epi64        emu_add_epi64

@@ -174,6 +174,61 @@ static void check_order(mt_comm *c, mt_reduce *r) {
   }
 }
 
+enum { FIRST_TILE = 33, TILE_TURNS = 12 };
+
+static void fill_tile(mt_comm *c, mt_reduce *r, size_t first, size_t rows, int turn) {
+  int64_t *acc = mt_reduce_tile_acc(r, first);
+  for (size_t k = 0; k < rows * WIDTH; k++)
+    acc[k] = element(mt_comm_rank(c), first * WIDTH + k, 20 + turn);
+}
+
+static bool tile_is_right(mt_comm *c, const float *out, const int *exp, size_t first, size_t rows,
+                          int turn) {
+  bool right = true;
+  for (size_t k = 0; k < rows * WIDTH; k++) {
+    __int128 sum = 0;
+    for (int m = 0; m < mt_comm_size(c); m++) sum += element(m, first * WIDTH + k, 20 + turn);
+    right &= out[k] == oracle(sum, exp[first + k / WIDTH]);
+  }
+  return right;
+}
+
+/* Tiles in turn, as the halves of layers: while one is under way the other is filled. In some turns
+ * a rank fails: the sum says so when it is finished, and the next one is right again. */
+static void check_tiles(mt_comm *c, mt_reduce *r) {
+  static float out[MAX_ROWS * WIDTH];
+  static int exp[MAX_ROWS];
+  mt_err e = {0};
+  CHECK(mt_reduce_tiles(r, 20) == 1);
+  CHECK(mt_reduce_finish(r, &e) == MT_OK);
+  if (mt_reduce_tiles(r, MAX_ROWS) == 1) return;
+  for (size_t i = 0; i < MAX_ROWS; i++) exp[i] = -30 + (int)i % 7;
+  for (int turn = 0; turn <= TILE_TURNS; turn++) {
+    size_t first[] = {0, FIRST_TILE}, rows[] = {FIRST_TILE, MAX_ROWS - FIRST_TILE};
+    int own = turn % 2, other = 1 - own, bad = turn % 5 == 3 ? turn % mt_comm_size(c) : -1,
+        bad_before = turn % 5 == 4 ? (turn - 1) % mt_comm_size(c) : -1;
+    if (turn < TILE_TURNS) fill_tile(c, r, first[own], rows[own], turn);
+    for (int i = 0; i < turn * (1 + mt_comm_rank(c)); i++) mt_reduce_poll(r);
+    int rc = mt_reduce_finish(r, &e);
+    if (bad_before >= 0)
+      expect_failure(c, rc, &e, bad_before);
+    else
+      CHECK(rc == MT_OK);
+    if (turn && bad_before < 0)
+      CHECK(tile_is_right(c, out + first[other] * WIDTH, exp, first[other], rows[other], turn - 1));
+    if (turn == TILE_TURNS) break;
+    CHECK(mt_reduce_begin(r, first[own], rows[own], exp + first[own], bad == mt_comm_rank(c),
+                          "layer 7, MLP", out + first[own] * WIDTH, &e) == MT_OK);
+  }
+  CHECK(mt_reduce_begin(r, 1, MAX_ROWS, exp, 0, "too long", out, &e) == MT_ERANGE);
+}
+
+/* Where tiles are worth while: between groups, by the algorithm that has stages. */
+static void check_tiles_are_cut(mt_comm *c, const mt_reduce *r, mt_reduce_between between) {
+  bool cut = mt_comm_groups(c) > 1 && between != MT_BETWEEN_DOUBLING;
+  CHECK(mt_reduce_tiles(r, MAX_ROWS) == (cut ? 2 : 1));
+}
+
 static void check_all(mt_comm *c, const mt_reduce_options *o) {
   mt_reduce *r = NULL;
   mt_err e = {0};
@@ -189,6 +244,8 @@ static void check_all(mt_comm *c, const mt_reduce_options *o) {
   check_failures(c, r);
   check_range(c, r);
   check_order(c, r);
+  check_tiles_are_cut(c, r, o->between);
+  check_tiles(c, r);
   check_integers(c, r, 2, 45, -50);
   mt_reduce_free(r);
 }
