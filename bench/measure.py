@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and appends what they measured to a file, one JSON object a line; report.py makes pages of it.
 
-usage: measure.py --out FILE --dir DIR [--build build] [--peers DIR] [--quick] [--only EXPERIMENT ...]
+usage: measure.py --out FILE --dir DIR [--build build] [--peers DIR] [--quick] [--turns N] [--types TYPE ...]
+       [--only EXPERIMENT ...]
 
 Models of random weights are written into DIR by build/bench/synth and removed after use. Engines are interleaved:
 A B C A B C, one invocation for each sample, so that what slows the machine for a while slows all of them. Peers that
@@ -175,6 +176,7 @@ class Bench:
 
     def interleave(self, experiment, model, cells, repeats):
         cells = [c for c in cells if c]
+        repeats = self.args.turns or repeats
         for i in range(repeats):
             for cell in list(cells):
                 got = cell()
@@ -189,7 +191,7 @@ class Bench:
 
     def types(self):
         """Prefill and decode by weight type, engine, threads and ranks; here are most of the targets."""
-        kinds = ["Q4_0"] if self.args.quick else ["Q4_0", "Q8_0", "Q4_K", "BF16", "F16", "F32"]
+        kinds = self.args.types or (["Q4_0"] if self.args.quick else ["Q4_0", "Q8_0", "Q4_K", "BF16", "F16", "F32"])
         for kind in kinds:
             with self.model("1.1B", kind) as m:
                 cells = [self.ours(m, 1, 1), self.llama_bench(m, 1), self.ours(m, 1, 2), self.llama_bench(m, 2), self.ours(m, 2, 1),
@@ -264,6 +266,8 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--peers", default="")
     p.add_argument("--quick", action="store_true")
+    p.add_argument("--turns", type=int, default=0, help="of each experiment, instead of 2 to 5")
+    p.add_argument("--types", nargs="*", default=[], help="of the experiment types")
     p.add_argument("--only", nargs="*", default=[])
     args = p.parse_args()
     os.makedirs(args.dir, exist_ok=True)

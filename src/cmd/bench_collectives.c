@@ -254,8 +254,7 @@ static mt_json *json_of_ways(const bench *b, bool low) {
   mt_json *j = mt_json_new_object();
   int rc = j ? MT_OK : MT_ENOMEM;
   for (int i = 0; !rc && i < b->n_ways; i++)
-    rc = mt_json_set(j, b->way[i].name,
-                     mt_json_new_real(low ? b->way[i].low_us : b->way[i].us));
+    rc = mt_json_set(j, b->way[i].name, mt_json_new_real(low ? b->way[i].low_us : b->way[i].us));
   if (!rc) return j;
   mt_json_free(j);
   return NULL;

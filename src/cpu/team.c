@@ -13,7 +13,7 @@
 
 enum {
   SPIN_NS = 1000 * 1000, /* longer than what thread 0 does between two runs of a step */
-  SPINS_PER_LOOK = 64, /* at the clock */
+  SPINS_PER_LOOK = 64,   /* at the clock */
   CROWDED_YIELDS = 8,
 };
 

@@ -115,8 +115,7 @@ static void units_thread(mt_step *s, const mt_matrix *w, const mt_act *act, int 
 #endif
   mt_model *m = s->m;
   size_t begin, end, width = m->cfg.hidden;
-  int64_t *acc =
-      s->tile ? mt_reduce_tile_acc(m->reduce, s->first) : mt_reduce_acc(m->reduce, s->n);
+  int64_t *acc = s->tile ? mt_reduce_tile_acc(m->reduce, s->first) : mt_reduce_acc(m->reduce, s->n);
   int bad = 0;
   while (mt_team_take(m->team, DEAL_UNITS, thread, &begin, &end)) {
     size_t r0 = begin * MT_PANEL_ROWS,

@@ -43,10 +43,10 @@ typedef struct mt_step {
   mt_model *m;
   mt_buffers *b;
   const mt_row *row;
-  size_t n;   /* rows */
-  bool tile;  /* of the rows of a step: its sums are begun here and finished by the next tile */
+  size_t n;     /* rows */
+  bool tile;    /* of the rows of a step: its sums are begun here and finished by the next tile */
   size_t first; /* of the step's rows */
-  uint32_t l; /* layer */
+  uint32_t l;   /* layer */
   mt_layer *layer;
   int failed; /* unit sums that did not fit, atomically counted */
 } mt_step;

@@ -14,7 +14,7 @@ typedef struct pass {
   size_t begin, end;          /* elements */
   const int64_t *const *from; /* [n_from] what is summed, from element from_begin on */
   size_t n_from, from_begin;
-  bool partial; /* these are ranks' partial sums, of which one may be too large */
+  bool partial;     /* these are ranks' partial sums, of which one may be too large */
   float *to, *also; /* also: NULL, or a second place for the same */
   int pieces;
   size_t gap;

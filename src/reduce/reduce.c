@@ -183,9 +183,8 @@ int mt_reduce_sum(mt_reduce *r, size_t n_rows, const int *exp, int failed, const
 
 size_t mt_reduce_tiles(const mt_reduce *r, size_t n_rows) {
   size_t n = n_rows * r->width;
-  bool worth =
-      r->groups > 1 && n_rows >= 2 * TILE_ROWS_LEAST && n > r->short_elems &&
-      mt_reduce_choose_between(r->opt.between, r->groups, n / 2) == MT_BETWEEN_SCATTER;
+  bool worth = r->groups > 1 && n_rows >= 2 * TILE_ROWS_LEAST && n > r->short_elems &&
+               mt_reduce_choose_between(r->opt.between, r->groups, n / 2) == MT_BETWEEN_SCATTER;
   return worth ? 2 : 1;
 }
 

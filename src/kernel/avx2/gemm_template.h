@@ -368,7 +368,7 @@ MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool i
     for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
       const uint8_t *rec = records + b * size.record;
       size_t super = by_super(type) ? j->m->block[b].super * size.super : 0;
-      if (wants_prefetch(type)) prefetch_ahead(rec, size.record);
+      if (wants_prefetch(type, true)) prefetch_ahead(rec, size.record);
       direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 0, n, acc);
       direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 1, n, acc);
     }

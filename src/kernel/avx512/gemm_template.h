@@ -91,7 +91,7 @@ MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n, __
   const float *x = j->a->x + j->row * ld;
   for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
     const uint8_t *d = j->data[0] + k * LANES * (type == MT_F32 ? 4 : 2);
-    if (wants_prefetch(type)) prefetch_ahead(d, LANES * 2);
+    if (wants_prefetch(type, false)) prefetch_ahead(d, LANES * 2);
     __m512 w = load_plain(type, d, 0);
     MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
         _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
@@ -248,9 +248,9 @@ MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
   }
 }
 
-/* Groups in the order in which those that share bytes follow one another. */
-MT_INLINE size_t group_at(size_t groups, size_t i) {
-  return i % 2 * (groups / 2) + i / 2;
+/* Groups in the order of their bytes; those that share bytes follow one another. */
+MT_INLINE size_t group_at(mt_dtype type, size_t groups, size_t i) {
+  return type == MT_Q8_0 ? i : i % 2 * (groups / 2) + i / 2;
 }
 
 /* Four activations of a group, in every lane. */
@@ -282,7 +282,7 @@ MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int
   MT_UNROLL for (size_t t = 0; t < n; t++) hi[t][0] = hi[t][1] = lo[t][0] = lo[t][1] =
       _mm512_setzero_si512();
   MT_UNROLL for (size_t i = 0; i < groups; i++) {
-    const size_t g = group_at(groups, i);
+    const size_t g = group_at(type, groups, i);
     const __m512i w = load_codes(type, p->rec, g);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = t * stride + 4 * g;
@@ -351,7 +351,7 @@ MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8
     __m512i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
     MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm512_setzero_si512();
     MT_UNROLL for (size_t i = i0; i < i0 + step; i++) {
-      const size_t g = group_at(groups, i);
+      const size_t g = group_at(type, groups, i);
       const __m512i w = load_codes(type, p->rec, g);
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         size_t q = t * stride + 4 * g;
@@ -438,12 +438,12 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint
 
 /* A chain of n rows of one panel. */
 MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
-                                bool int8, size_t n, __m512 acc[]) {
+                                bool by_units, bool int8, size_t n, __m512 acc[]) {
   const size_t end = j->m->chain[c + 1];
   for (size_t b = j->m->chain[c]; b < end; b++) {
     const mt_record_size size = mt_record_size_of(type);
     size_t super = by_super(type) ? j->m->block[b].super * size.super : 0;
-    if (wants_prefetch(type)) prefetch_ahead(p->rec, size.record);
+    if (wants_prefetch(type, by_units)) prefetch_ahead(p->rec, size.record);
     direct_block(type, a, p, p->supers + super, int8, n, acc);
   }
 }
@@ -475,7 +475,7 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
       if (is_plain(type))
         direct_plain(type, j, c, n, chain);
       else
-        direct_quantized(type, j, &a, &p, c, int8, n, chain);
+        direct_quantized(type, j, &a, &p, c, to != NULL, int8, n, chain);
       MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], chain[t]);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
