@@ -171,6 +171,26 @@ static int reserve_inputs(mt_buffers *b, norm_job *nj, const mt_matrix *const *w
 
 /* ---- the two halves of a layer ----------------------------------------------------------- */
 
+/* Decode: the first bytes of what a thread will read of w [n], dealt in one row, after the next
+ * barrier come nearer while it waits there, and a short matrix does not begin with the memory's
+ * latency. */
+enum { AHEAD_BYTES = 16 << 10, AHEAD_ROWS = 2, LINE_BYTES = 64 };
+
+static void fetch_ahead(const mt_step *s, const mt_matrix *const *w, size_t n, int thread,
+                        int n_threads) {
+  size_t begin, end, panels = 0;
+  if (s->n > AHEAD_ROWS) return;
+  for (size_t i = 0; i < n; i++) panels += w[i]->n_panels;
+  mt_team_share(panels, thread, n_threads, &begin, &end);
+  if (begin == end) return;
+  for (; begin >= w[0]->n_panels; w++) begin -= w[0]->n_panels, end -= w[0]->n_panels;
+  if (end > w[0]->n_panels) end = w[0]->n_panels;
+  const uint8_t *from = w[0]->data + begin * w[0]->panel_bytes;
+  size_t bytes = (end - begin) * w[0]->panel_bytes;
+  for (size_t i = 0; i < bytes && i < AHEAD_BYTES; i += LINE_BYTES)
+    __builtin_prefetch(from + i, 0, 2);
+}
+
 /* Rows are shared out, or where there are fewer of them than threads the blocks of each. */
 static void quantize_thread(const mt_step *s, mt_act *act, const mt_matrix *like, int thread,
                             int n_threads) {
@@ -215,6 +235,7 @@ static void attention_thread(void *arg, int thread, int n_threads) {
   norm_thread(&j->norm, thread, n_threads);
   mt_team_barrier(team, thread);
   gemm_thread(&j->in, thread, n_threads);
+  fetch_ahead(s, (const mt_matrix *[]){&s->layer->o}, 1, thread, n_threads);
   mt_team_barrier(team, thread);
   mt_forward_heads(s, thread, n_threads);
   mt_team_barrier(team, thread);
@@ -227,6 +248,7 @@ static void attention_thread(void *arg, int thread, int n_threads) {
   quantize_thread(s, &s->b->att_act, &s->layer->o, thread, n_threads);
   mt_team_barrier(team, thread);
   units_thread(s, &s->layer->o, &s->b->att_act, thread);
+  fetch_ahead(s, (const mt_matrix *[]){&s->layer->gate}, 1, thread, n_threads);
 }
 
 /* A thread activates the columns of gate and up that it has computed. */
@@ -243,10 +265,14 @@ static void ffn_thread(void *arg, int thread, int n_threads) {
     activate(s, begin * MT_PANEL_ROWS, end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width);
     move_messages(s, thread);
   }
+  fetch_ahead(s, (const mt_matrix *[]){&y->down}, 1, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
   quantize_thread(s, &s->b->ffn_act, &y->down, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
   units_thread(s, &y->down, &s->b->ffn_act, thread);
+  if (s->l + 1 == s->m->cfg.n_layers) return;
+  const mt_layer *next = &s->m->layer[s->l + 1];
+  fetch_ahead(s, (const mt_matrix *[]){&next->q, &next->k, &next->v}, 3, thread, n_threads);
 }
 
 /* Adds what the previous half left in b->sum, norms, multiplies. prev is the layer whose FFN comes

@@ -403,7 +403,7 @@ MT_INLINE place start_of_panel(mt_dtype type, const walk *j) {
   return (place){.rec = j->data[0] + j->m->n_supers * mt_record_size_of(type).super,
                  .supers = j->data[0],
                  .hi = a->hi + at,
-                 .lo = a->lo + at,
+                 .lo = (a->int8 ? a->hi : a->lo) + at, /* not read with int8 */
                  .q = a->q + at,
                  .scale = a->scale + block,
                  .sum = a->sum + block};
@@ -528,7 +528,17 @@ typedef int16_t code_t; /* [block][pair of k][2 panels][16 rows][2], without the
 typedef struct unpacked {
   _Alignas(64) code_t code[MAX_BLOCKS_32 * 32 * 2 * MT_PANEL_ROWS];
   _Alignas(64) float dw[MAX_BLOCKS_16][2 * MT_PANEL_ROWS], mw[MAX_BLOCKS_16][2 * MT_PANEL_ROWS];
+  const uint8_t *next[2]; /* where the chain after this one lies, which the first tile asks for */
+  size_t record;          /* its bytes for each block */
 } unpacked;
+
+/* Memory would rest while a chain is multiplied: so it is asked for the next one meanwhile. */
+MT_INLINE void fetch_next(const unpacked *u, size_t block) {
+  for (size_t i = 0; i < u->record; i += 64) {
+    _mm_prefetch((const char *)u->next[0] + block * u->record + i, _MM_HINT_T1);
+    _mm_prefetch((const char *)u->next[1] + block * u->record + i, _MM_HINT_T1);
+  }
+}
 
 #if MT_VNNI
 
@@ -601,14 +611,16 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 #endif
 
 MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpacked *u) {
-  const mt_qinfo *qi = mt_qinfo_get(type);
-  const size_t slots = slots_16(type) ? 16 : 32, supers = mt_panel_supers_bytes(j->m, qi);
+  const mt_record_size size = mt_record_size_of(type);
+  const size_t slots = slots_16(type) ? 16 : 32, supers = j->m->n_supers * size.super;
+  const size_t on = b1 < j->m->n_blocks ? b1 * size.record : 2 * j->m->panel_bytes;
+  u->record = size.record;
+  for (size_t p = 0; p < 2; p++) u->next[p] = j->data[p] + supers + on;
   for (size_t b = b0; b < b1; b++) MT_UNROLL for (size_t p = 0; p < 2; p++) {
-      const uint8_t *rec = j->data[p] + supers + b * qi->record_bytes;
-      const uint8_t *super =
-          j->data[p] + (qi->super_bytes ? j->m->block[b].super * qi->super_bytes : 0);
+      const uint8_t *rec = j->data[p] + supers + b * size.record;
+      const uint8_t *super = j->data[p] + (by_super(type) ? j->m->block[b].super * size.super : 0);
       __m512 dw, mw;
-      load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, &dw, &mw);
+      load_scales(type, rec + size.codes, super, &dw, &mw);
       _mm512_store_ps(u->dw[b - b0] + p * LANES, dw);
       if (has_min(type)) _mm512_store_ps(u->mw[b - b0] + p * LANES, mw);
       unpack_block(type, rec, p, u->code + (b - b0) * slots * 2 * LANES);
@@ -626,6 +638,7 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
   for (size_t b = b0; b < b1; b++) {
     const float *dw = u->dw[b - b0], *mw = u->mw[b - b0];
     __m512i dot[QUANT_ROWS][2];
+    if (t0 == 0) fetch_next(u, b - b0);
     MT_UNROLL for (size_t t = 0; t < n; t++) dot[t][0] = dot[t][1] = _mm512_setzero_si512();
     dot_unpacked(u->code + (b - b0) * slots * 2 * LANES, slots, a, row, b, n, dot);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
