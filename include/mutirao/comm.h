@@ -42,7 +42,8 @@ int mt_comm_local_size(const mt_comm *c);
 int mt_comm_nodes(const mt_comm *c);
 const char *mt_comm_host(const mt_comm *c);                /* this rank's host name */
 const char *mt_comm_rank_host(const mt_comm *c, int rank); /* that of another */
-/* Says that ranks and threads outnumber cores: waits then yield instead of spinning. Default: spin
+/* Says that ranks and threads outnumber cores: waits then yield a few times and sleep,
+ * instead of spinning. Default: spin
  * briefly first, unless the ranks of this host alone outnumber its CPUs. */
 void mt_comm_set_oversubscribed(mt_comm *c, bool oversubscribed);
 

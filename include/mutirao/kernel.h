@@ -132,8 +132,9 @@ static inline size_t mt_attend_scratch_floats(size_t head_dim) {
 /* ---- the table --------------------------------------------------------------------------- */
 
 struct mt_kernels {
-  const char *isa; /* "ref", "avx2", "avx512", "avx512vnni", "neon", "neondot", "openblas" */
-  bool exact;      /* false: bits may differ from ref (openblas) */
+  const char
+      *isa;   /* "ref", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot", "openblas" */
+  bool exact; /* false: bits may differ from ref (openblas) */
 
   /* Prepares rows [row_begin, row_end) of a (reserved for m). No-op for f32 inputs. */
   void (*quantize)(mt_act *a, const mt_matrix *m, size_t row_begin, size_t row_end);

@@ -94,29 +94,6 @@ static int read_at(const mt_slice *s, uint64_t at, void *dst, size_t n, mt_err *
   return MT_OK;
 }
 
-/* Header and hashes are whole, and the file is as long as they say. */
-static int read_table(mt_slice *s, mt_err *e) {
-  struct stat st;
-  if (fstat(s->fd, &st)) return mt_err_set(e, MT_EIO, "%s: %s", s->path, strerror(errno));
-  if (!S_ISREG(st.st_mode)) return mt_err_set(e, MT_EIO, "%s: not a regular file", s->path);
-  int rc = read_at(s, 0, &s->header, sizeof s->header, e);
-  if (rc) return rc;
-  const slice_header *h = &s->header;
-  if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->chunk_bytes != MT_SLICE_CHUNK)
-    return mt_err_set(e, MT_EFORMAT, "%s: not made by this version", s->path);
-  if (h->bytes > (uint64_t)st.st_size)
-    return mt_err_set(e, MT_EFORMAT, "%s: it is truncated", s->path);
-  if ((rc = make_table(s, h->bytes, e))) return rc;
-  if ((rc = read_at(s, 0, s->table, s->table_bytes + sizeof(uint64_t), e))) return rc;
-  if (XXH3_64bits(s->table, s->table_bytes) != s->hash[s->n_chunks] ||
-      memcmp(h, s->table, sizeof *h))
-    return mt_err_set(e, MT_EFORMAT, "%s: its header is damaged", s->path);
-  if ((uint64_t)st.st_size != data_at(s) + h->bytes)
-    return mt_err_set(e, MT_EFORMAT, "%s: it has %llu bytes instead of %llu", s->path,
-                      (unsigned long long)st.st_size, (unsigned long long)(data_at(s) + h->bytes));
-  return MT_OK;
-}
-
 static int compare_key(const mt_slice *s, const mt_slice_key *key, uint64_t bytes, mt_err *e) {
   const mt_slice_key *k = &s->header.key;
   const char *why = k->source_bytes != key->source_bytes       ? "the model has another size"
@@ -129,6 +106,31 @@ static int compare_key(const mt_slice *s, const mt_slice_key *key, uint64_t byte
   return why ? mt_err_set(e, MT_EFORMAT, "%s: it does not fit: %s", s->path, why) : MT_OK;
 }
 
+/* Header and hashes are whole, and the file is as long as they say. No memory is taken for another
+ * length than the one asked for. */
+static int read_table(mt_slice *s, const mt_slice_key *key, uint64_t bytes, mt_err *e) {
+  struct stat st;
+  if (fstat(s->fd, &st)) return mt_err_set(e, MT_EIO, "%s: %s", s->path, strerror(errno));
+  if (!S_ISREG(st.st_mode)) return mt_err_set(e, MT_EIO, "%s: not a regular file", s->path);
+  int rc = read_at(s, 0, &s->header, sizeof s->header, e);
+  if (rc) return rc;
+  const slice_header *h = &s->header;
+  if (memcmp(h->magic, MAGIC, sizeof MAGIC) || h->chunk_bytes != MT_SLICE_CHUNK)
+    return mt_err_set(e, MT_EFORMAT, "%s: not made by this version", s->path);
+  if (h->bytes > (uint64_t)st.st_size)
+    return mt_err_set(e, MT_EFORMAT, "%s: it is truncated", s->path);
+  if (h->bytes != bytes) return compare_key(s, key, bytes, e);
+  if ((rc = make_table(s, h->bytes, e))) return rc;
+  if ((rc = read_at(s, 0, s->table, s->table_bytes + sizeof(uint64_t), e))) return rc;
+  if (XXH3_64bits(s->table, s->table_bytes) != s->hash[s->n_chunks] ||
+      memcmp(h, s->table, sizeof *h))
+    return mt_err_set(e, MT_EFORMAT, "%s: its header is damaged", s->path);
+  if ((uint64_t)st.st_size != data_at(s) + h->bytes)
+    return mt_err_set(e, MT_EFORMAT, "%s: it has %llu bytes instead of %llu", s->path,
+                      (unsigned long long)st.st_size, (unsigned long long)(data_at(s) + h->bytes));
+  return MT_OK;
+}
+
 int mt_slice_open(mt_slice **out, const char *path, const mt_slice_key *key, uint64_t bytes,
                   mt_err *e) {
   *out = NULL;
@@ -139,7 +141,7 @@ int mt_slice_open(mt_slice **out, const char *path, const mt_slice_key *key, uin
   bool absent = s->fd < 0 && errno == ENOENT;
   if (s->fd < 0 && !absent) rc = mt_err_set(e, MT_EIO, "%s: %s", path, strerror(errno));
   if (s->fd >= 0) {
-    rc = read_table(s, e);
+    rc = read_table(s, key, bytes, e);
     if (!rc) rc = compare_key(s, key, bytes, e);
   }
   if (rc || absent)
@@ -193,6 +195,12 @@ static int open_temp(mt_slice *s, mt_err *e) {
   int rc = MT_OK;
   s->fd = open(name.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (s->fd >= 0 && lock(s->fd, name.data)) {
+    struct stat st;
+    if (fstat(s->fd, &st) || st.st_nlink != 1) {
+      rc = mt_err_set(e, MT_ESYSTEM, "%s: a file that has other names too", name.data);
+      mt_buf_free(&name);
+      return rc;
+    }
     s->temp = name.data;
     if (!ftruncate(s->fd, 0)) return MT_OK;
     return mt_err_set(e, MT_ESYSTEM, "%s: %s", s->temp, strerror(errno));

@@ -116,13 +116,12 @@ static int run(mt_loader *l, mt_slice *file, bool write, mt_err *e) {
 void mt_keep_read(mt_loader *l, bool *found) {
   mt_model *m = l->m;
   mt_buf path = {0};
-  mt_slice_key key;
   mt_slice *file = NULL;
   mt_err e = {0};
   uint64_t total = l->total_bytes;
   int rc = slice_path(l, &path);
-  if (!rc) rc = make_key(l, &key, &e);
-  if (!rc) rc = mt_slice_open(&file, path.data, &key, m->data_bytes, &e);
+  if (!rc) rc = make_key(l, &l->key, &e);
+  if (!rc) rc = mt_slice_open(&file, path.data, &l->key, m->data_bytes, &e);
   if (!rc && file) {
     l->total_bytes = m->data_bytes;
     rc = run(l, file, false, &e);
@@ -139,6 +138,12 @@ void mt_keep_read(mt_loader *l, bool *found) {
   mt_buf_free(&path);
 }
 
+static bool same_source(const mt_slice_key *a, const mt_slice_key *b) {
+  return a->source_bytes == b->source_bytes && a->source_time_ns == b->source_time_ns &&
+         a->source_hash == b->source_hash;
+}
+
+/* What was packed may be neither the model as it was nor as it is, if that changed meanwhile. */
 void mt_keep_write(mt_loader *l) {
   mt_buf path = {0};
   mt_slice_key key;
@@ -148,6 +153,8 @@ void mt_keep_write(mt_loader *l) {
     mt_err_set(&e, MT_ESYSTEM, "%s: %s", l->m->opt.pack_cache, strerror(errno));
   int rc = e.code ? e.code : slice_path(l, &path);
   if (!rc) rc = make_key(l, &key, &e);
+  if (!rc && !same_source(&key, &l->key))
+    rc = mt_err_set(&e, MT_EFORMAT, "the model was modified while it was read");
   if (!rc) rc = mt_slice_create(&file, path.data, &key, l->m->data_bytes, &e);
   if (!rc && file) rc = run(l, file, true, &e);
   if (!rc && file) rc = mt_slice_finish(file, &e);

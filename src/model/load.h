@@ -39,6 +39,7 @@ typedef struct mt_loader {
   _Atomic uint64_t done_bytes; /* of the file, by this rank */
   uint64_t total_bytes;
   atomic_flag telling; /* a thread is in opt.progress */
+  mt_slice_key key;    /* of --pack-cache: of the model as it was when reading began */
 } mt_loader;
 
 /* A thread failed at a layer (or −1): the others stop at their next step. */

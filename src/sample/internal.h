@@ -86,7 +86,6 @@ void mt_sample_row_sum(scratch *w, const uint32_t *live, size_t n);
 norm mt_sample_row_softmax(scratch *w);
 /* After mt_sample_row_softmax; nats. */
 double mt_sample_row_entropy(const scratch *w, norm z);
-size_t mt_sample_row_count(const scratch *w);
 double mt_sample_row_max(const scratch *w);
 /* mt_sample_draw's id. After mt_sample_row_softmax. */
 uint32_t mt_sample_row_draw(const scratch *w, double u);

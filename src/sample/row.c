@@ -84,15 +84,6 @@ int mt_sample_row_load_f64(scratch *w, const double *logits, mt_err *e) {
   return mt_sample_row_refresh(w, e);
 }
 
-size_t mt_sample_row_count(const scratch *w) {
-  size_t n = 0;
-  for (size_t k = 0; k < w->n_live; k++) {
-    const double *value = w->value + w->live[k] * (size_t)BLOCK;
-    for (size_t j = 0; j < BLOCK; j++) n += value[j] > -INFINITY;
-  }
-  return n;
-}
-
 double mt_sample_row_max(const scratch *w) {
   double max = -INFINITY;
   for (size_t k = 0; k < w->n_live; k++)

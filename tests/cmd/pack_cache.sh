@@ -114,6 +114,10 @@ ln -s "$T/precious" "$one.new"
 m logits -m "$MODEL" -n 2 --ids $ids --pack-cache "$C" --out "$T/l"
 check "a link where it is written is refused" is "$status $(grep -c 'not kept: .*symbolic link' "$T/err") $(cat "$T/precious")" "0 1 precious"
 rm "$one.new"
+ln "$T/precious" "$one.new"
+m logits -m "$MODEL" -n 2 --ids $ids --pack-cache "$C" --out "$T/l"
+check "a file of another name too" is "$status $(grep -c 'not kept: .*other names' "$T/err") $(cat "$T/precious")" "0 1 precious"
+rm "$one.new"
 for node in "mkfifo $one.new" "mkdir $one.new"; do
   $node
   m logits -m "$MODEL" -n 2 --ids $ids --pack-cache "$C" --out "$T/l"
@@ -131,6 +135,36 @@ rmdir "$one"
 m logits -m "$MODEL" -n 2 --ids $ids --pack-cache "$C" -v --out "$T/l"
 check "one that is missing is made, the other stays" is "$status $(warnings) $(kept) $(cmp "$T/l" "$T/ref" && echo same)" "0 0 1 same"
 check "nothing is left behind" is "$(ls "$C" | grep -vc '\.slice$')" 0
+
+# A length that is not the asked one takes no memory for its hashes: it is said before they are looked at.
+cp "$one" "$T/before"
+printf '\0\0\0\0\0\1\0\0' | dd of="$one" bs=1 seek=56 conv=notrunc 2>"$T/dd" && truncate -s 2T "$one"
+again "a length of a TiB" 1 "weights lay otherwise"
+
+# The model changes while it is read, before the cache is made: what was packed is neither.
+cat >"$T/hook.c" <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+int mkdir(const char *path, mode_t mode) {
+  int (*real)(const char *, mode_t) = (int (*)(const char *, mode_t))dlsym(RTLD_NEXT, "mkdir");
+  const char *dir = getenv("HOOK_DIR"), *command = getenv("HOOK");
+  if (dir && command && !strcmp(path, dir)) {
+    unsetenv("LD_PRELOAD");
+    if (system(command)) abort();
+  }
+  return real(path, mode);
+}
+C
+${CC:-cc} -shared -fPIC -o "$T/hook.so" "$T/hook.c" -ldl || exit 1
+cp -r "$MODEL" "$T/moving"
+HOOK_DIR=$T/moved HOOK="'$TOOL' poke '$T/moving/model.safetensors' model.layers.1.mlp.down_proj.weight 5 3f80" \
+  LD_PRELOAD=$T/hook.so r logits -m "$T/moving" --ids $ids --pack-cache "$T/moved" --out "$T/l"
+check "a model that changes while it is read" is "$status $(cmp "$T/l" "$T/ref" && echo same)" "0 same"
+check "is not kept" says "not kept: the model was modified while it was read"
+check "nothing is there" is "$(ls "$T/moved" | wc -l)" 0
 
 "$TOOL" poke "$MODEL/model.safetensors" model.layers.1.mlp.down_proj.weight 5 3f80
 again "a model that was changed" 0 "the model was modified since" 2
