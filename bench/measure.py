@@ -66,6 +66,7 @@ def first_and_all(command):
 class Bench:
     def __init__(self, args):
         self.args, self.out = args, open(args.out, "a")
+        self.failed = []  # runs of ours; a peer may fail
         self.mutirao = os.path.join(args.build, "bin/mutirao")
         self.synth = os.path.join(args.build, "bench/synth")
         self.llama = os.path.join(args.peers, "build/bin")
@@ -121,6 +122,7 @@ class Bench:
 
         def go():
             out = self.run(command)
+            if not out: self.failed.append("%s %d x %d %s" % (model["type"], ranks, threads, options))
             return out and (keys, json.loads(out))
         return go
 
@@ -276,6 +278,7 @@ def main():
     b = Bench(args)
     b.write(machine=describe_machine(), peers=b.peers, quick=args.quick)
     b.all()
+    if b.failed: sys.exit("measure.py: Mutirão itself failed: " + "; ".join(b.failed))
 
 
 if __name__ == "__main__": main()

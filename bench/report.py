@@ -164,15 +164,14 @@ def lines(s):
 
 
 def figures(s):
-    for key, results in s.cells.items():
-        for metric in ("prefill_tokens_per_s", "decode_tokens_per_s", "bandwidth_share", "peak_share", "read_bandwidth_bytes_per_s",
-                       "peak_fma_operations_per_s", "peak_dot_operations_per_s"):
-            got = plain([r[metric] for r in results if metric in r])
-            prompt = next((r["prompt"] for r in results if "prompt" in r), "")
-            if got:
-                experiment, shape, kind, engine, ranks, threads, variant = key
-                name = "/".join(str(x) for x in (experiment, shape, kind, engine, "%dx%d" % (ranks, threads), variant, prompt, metric) if x != "")
-                yield dict(zip(FIELDS, ("figure", name) + got + ("", "", "")))
+    metrics = ("prefill_tokens_per_s", "decode_tokens_per_s", "bandwidth_share", "peak_share", "read_bandwidth_bytes_per_s",
+               "peak_fma_operations_per_s", "peak_dot_operations_per_s")
+    for (experiment, shape, kind, engine, ranks, threads, variant), results in s.cells.items():
+        for prompt in sorted({r.get("prompt", "") for r in results}, key=str):
+            for metric in metrics:
+                got = plain([r[metric] for r in results if metric in r and r.get("prompt", "") == prompt])
+                parts = (experiment, shape, kind, engine, "%dx%d" % (ranks, threads), variant, prompt, metric)
+                if got: yield dict(zip(FIELDS, ("figure", "/".join(str(x) for x in parts if x != "")) + got + ("", "", "")))
 
 
 # ---- pages --------------------------------------------------------------------------------------------------------------
@@ -306,13 +305,16 @@ def write_svg(s, path):
 # ---- comparing with an earlier report -----------------------------------------------------------------------------------
 
 def check(s, path, percent):
-    """Ratios that are in both, and worse now by more than the allowance; prints each."""
+    """Ratios that are in both; prints each. Worse is what lost more than the allowance, and whose best turn lost too."""
     before = {r["name"]: float(r["value"]) for r in csv.DictReader(open(path, encoding="utf-8")) if r["kind"] == "ratio" and r["value"]}
     allowed, compared, worse = percent / 100, 0, 0
     for t in lines(s):
         old = before.get(t["name"])
         if t["value"] is None or old is None: continue
-        bad = t["value"] < old * (1 - allowed) if t["op"] == ">=" else t["value"] > old * (1 + allowed)
+        if t["op"] == ">=":
+            bad = t["value"] < old * (1 - allowed) and t["high"] < old
+        else:
+            bad = t["value"] > old * (1 + allowed) and t["low"] > old
         compared, worse = compared + 1, worse + bad
         print("%-9s %-50s %8.3f, was %8.3f" % ("WORSE" if bad else "ok", t["name"], t["value"], old))
     print("%d ratios compared with %s, %d worse by more than %g %%" % (compared, path, worse, percent))

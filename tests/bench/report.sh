@@ -61,6 +61,8 @@ check "linear" is "$(row shapes/linear)" "1.05,1.05,1.05,1,<=,1.1,yes"
 check "at most" is "$(row host/share)" "0.03,0.03,0.03,1,<=,0.02,no"
 check "unequal cycles" is "$(row small/mirim/llama.cpp)" "4.5,3,3,1,>=,1.3,yes"
 check "figures" grep -qx "figure,types/1.1B/Q4_0/llama.cpp/1x1/512/decode_tokens_per_s,5,4,5,3,,," "$T/r.csv"
+check "figures of each prompt by itself" is \
+  "$(grep -cE '^figure,context/1.1B/Q4_0/mutirao/1x2/(512|8192)/(bandwidth|peak)_share,' "$T/r.csv")" 3
 check "every target is a line" is "$(grep -c '^ratio,' "$T/r.csv")" "$(sed -n '/^## Targets/,/^## By/p' "$T/r.md" | grep -cE '\| (yes|no|not measured) \|$')"
 check "the machine is described" grep -q "Made Up (family 1, model 2), 2 cores" "$T/r.md"
 check "the plot is XML" python3 -c "import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])" "$T/r.svg"
@@ -72,6 +74,11 @@ check "the same is no regression" is "$status $(grep -c '^ok' "$T/out") $(grep -
 sed 's|^ratio,batch/16,5.8|ratio,batch/16,6.6|' "$T/r.csv" >"$T/better.csv"
 run 20 python3 bench/report.py "$S" --check "$T/better.csv"
 check "12 % less is one" is "$status $(grep '^WORSE' "$T/out" | awk '{ print $2 }')" "1 batch/16"
+# One good turn of three: the median may be bad luck.
+for v in 5.8 5.9 6.7; do sample batch 1.1B Q8_0 mutirao 1 2 "" "$(batches $(awk "BEGIN { print 5 * $v }"))"; done
+run 20 python3 bench/report.py "$S" --check "$T/better.csv"
+check "12 % less, but not in the best turn, is none" is "$status" 0
+head -n -3 "$S" >"$T/fewer" && mv "$T/fewer" "$S"
 run 20 python3 bench/report.py "$S" --check "$T/better.csv" 15
 check "with 15 % allowed it is none" is "$status" 0
 sed 's|^ratio,host/share,0.03|ratio,host/share,0.02|' "$T/r.csv" >"$T/better.csv"
