@@ -242,6 +242,10 @@ struct mt_kernels {
  * environment variable MUTIRAO_ISA is asked first), else by name. MT_EUNSUPPORTED, naming it,
  * where the CPU lacks it or it is unknown. */
 int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e);
+/* Sizes the tiles of products for a second cache of l2_bytes (0: unknown; 1 MiB is assumed until
+ * this is called): the input of a tile's rows should stay there while weights pass. No bit depends
+ * on it. Of the whole process; call it while no product runs. */
+void mt_kernels_set_cache(uint64_t l2_bytes);
 /* Names of those that this CPU can run, best first, NULL-terminated; "openblas" is not among
  * them. */
 const char *const *mt_kernels_names(void);

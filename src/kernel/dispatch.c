@@ -92,6 +92,17 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
   return mt_err_set(e, MT_EUNSUPPORTED, "unknown instruction set '%s'", asked);
 }
 
+size_t mt_walk_rows = MT_WALK_ROWS;
+
+/* A quarter of the cache for a chain of the rows, in f32; the rest is the weights' and the sums'.
+ */
+void mt_kernels_set_cache(uint64_t l2_bytes) {
+  enum { LEAST = 12, CHAIN_BYTES = MT_CHAIN * sizeof(float) };
+  uint64_t rows = l2_bytes / 4 / CHAIN_BYTES;
+  if (rows < LEAST) rows = LEAST;
+  mt_walk_rows = !l2_bytes || rows > MT_WALK_ROWS ? MT_WALK_ROWS : (size_t)rows;
+}
+
 void mt_kernels_set_fp_control(void) {
 #if defined(__x86_64__)
   enum { FTZ = 0x8000, DAZ = 0x0040, ROUND = 0x6000, FLAGS = 0x003f };

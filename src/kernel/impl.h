@@ -231,6 +231,10 @@ static inline double mt_power_of_two(int exp) {
   return d;
 }
 
+/* Input rows that a product takes at once, at most MT_WALK_ROWS (mt_kernels_set_cache). */
+enum { MT_WALK_ROWS = 192 };
+extern size_t mt_walk_rows;
+
 /* Rows of m that panel `panel` holds. */
 static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   size_t left = m->rows - panel * MT_PANEL_ROWS;

@@ -3,18 +3,18 @@
  *   WALK_PANELS   panels that a tile takes together (1 or 2)
  *   DIRECT_ROWS   so few rows take one panel after the other, for the sake of one ascending stream
  *   add_units     see mt_add_units, with the quantum's exponent; 16 sums, of which `rows` count
- * are defined. A chain's weights are read once for WALK_ROWS input rows. */
+ * are defined. A chain's weights are read once for up to MT_WALK_ROWS input rows. */
 
-enum { WALK_ROWS = 192, WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
+enum { WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
 
-/* One stretch of the walk: up to WALK_PANELS panels, up to WALK_ROWS rows of input. */
+/* One stretch of the walk: up to WALK_PANELS panels, up to MT_WALK_ROWS rows of input. */
 typedef struct walk {
   const mt_matrix *m;
   const mt_act *a;
   size_t panel, n_panels;
   const uint8_t *data[WALK_PANELS]; /* of the panels; where there is only one it stands for both */
   size_t row, n;                    /* input rows */
-  float (*sum)[WALK_LANES];         /* [WALK_ROWS] of the unit */
+  float (*sum)[WALK_LANES];         /* [MT_WALK_ROWS] of the unit */
 } walk;
 
 /* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
@@ -77,7 +77,8 @@ static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t 
 static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                        size_t row_begin, size_t row_end, const walk_fns *fns, const int *exp,
                        int64_t *acc, float *out, size_t ld) {
-  _Alignas(64) float sum[WALK_ROWS][WALK_LANES];
+  _Alignas(64) float sum[MT_WALK_ROWS][WALK_LANES];
+  const size_t most = mt_walk_rows;
   size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
   int failed = 0;
   for (size_t p = panel_begin; p < panel_end; p += step) {
@@ -85,8 +86,8 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
     j.n_panels = panel_end - p < step ? panel_end - p : step;
     for (size_t i = 0; i < WALK_PANELS; i++)
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
-    for (j.row = row_begin; j.row < row_end; j.row += WALK_ROWS) {
-      j.n = row_end - j.row < WALK_ROWS ? row_end - j.row : WALK_ROWS;
+    for (j.row = row_begin; j.row < row_end; j.row += j.n) {
+      j.n = row_end - j.row < most ? row_end - j.row : most;
       if (step > 1 || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
         failed += walk_units(&j, fns->chains, exp, acc, out, ld);
     }

@@ -115,9 +115,11 @@ static inline void compare_gemm(const mt_kernels *kn, const mt_kernels *ref, rng
       }
 }
 
-/* More input rows than any loop of the kernels takes at once, an odd number of panels. */
+/* More input rows than any loop of the kernels takes at once, an odd number of panels; tiles for
+ * caches of several sizes. */
 static inline void compare_many(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
   enum { COLS = 300 };
+  static const uint64_t L2_BYTES[] = {1 << 20, 256 << 10, 1, 120 << 10};
   static float x[MANY_TOKENS * COLS];
   fill_x(r, x, MANY_TOKENS * COLS, false);
   for (size_t i = 0; i < N_WEIGHT_TYPES; i++) {
@@ -125,9 +127,11 @@ static inline void compare_many(const mt_kernels *kn, const mt_kernels *ref, rng
     size_t cols = COLS / mt_dtype_get(WEIGHT_TYPES[i])->block_elems *
                   mt_dtype_get(WEIGHT_TYPES[i])->block_elems;
     weight_new(&w, r, ref, WEIGHT_TYPES[i], 37, cols, 0, NULL, 0, 8, 16);
+    mt_kernels_set_cache(L2_BYTES[i % 4]);
     compare_products(kn, ref, &w, x, COLS, MANY_TOKENS - i % 7, i % 2);
     weight_free(&w);
   }
+  mt_kernels_set_cache(0);
 }
 
 /* The largest integer sums that codes and activations can give: a product that saturates or

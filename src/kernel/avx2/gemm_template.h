@@ -1,7 +1,7 @@
 /* AVX2 matrix products, included once for each way of the integer dot product (MT_VNNI, MT_SUFFIX).
  * A tile is one panel (16 rows of the weight, two vectors) by up to PLAIN_ROWS or QUANT_ROWS input
  * rows. Quantized weights are unpacked once a chain into the first cache and serve all tiles of up
- * to WALK_ROWS input rows; one or two rows (decode) read them where they lie. */
+ * to MT_WALK_ROWS input rows; one or two rows (decode) read them where they lie. */
 #include "avx2.h"
 
 #define PASTE2(a, b) a##_##b

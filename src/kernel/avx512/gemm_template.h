@@ -1,7 +1,7 @@
 /* AVX-512 matrix products, included once for each way of the integer dot product (MT_VNNI,
  * MT_SUFFIX). A tile is two panels (32 rows of the weight, two vectors) by up to PLAIN_ROWS or
  * QUANT_ROWS input rows. Quantized weights are unpacked once a chain into the first cache and serve
- * all tiles of up to WALK_ROWS input rows; one or two rows (decode) read them where they lie. */
+ * all tiles of up to MT_WALK_ROWS input rows; one or two rows (decode) read them where they lie. */
 #include "avx512.h"
 
 #define PASTE2(a, b) a##_##b
@@ -458,6 +458,10 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
   const __mmask8 half[2] = {(__mmask8)rows, (__mmask8)(rows >> 8)};
   const size_t at = j->row * ld + j->panel * LANES;
   place p = start_of_panel(type, j);
+  /* Read one by one, the scales of super-blocks would be a second stream beside that of the blocks.
+   */
+  for (size_t i = 0; i < m->n_supers * mt_record_size_of(type).super; i += 64)
+    _mm_prefetch((const char *)p.supers + i, _MM_HINT_T0);
   __m512 total[DIRECT_ROWS];
   __m512d factor[DIRECT_ROWS];
   __m512i acc[DIRECT_ROWS][2], largest[DIRECT_ROWS];

@@ -268,7 +268,7 @@ MT_INLINE void chain_quantized(mt_dtype type, const walk *j, bool int8, size_t b
   const size_t planes = record_bytes - qi->scale_bytes;
   const uint8_t *rec = j->data[0] + mt_panel_supers_bytes(j->m, qi) + b0 * record_bytes;
   const int8x16_t values = has_values(type) ? vld1q_s8(qi->values) : vdupq_n_s8(0);
-  panel_sums acc[WALK_ROWS];
+  panel_sums acc[MT_WALK_ROWS];
   memset(acc, 0, j->n * sizeof acc[0]);
   for (size_t b = b0; b < b1; b++, rec += record_bytes) {
     const uint8_t *super = j->data[0] + j->m->block[b].super * super_bytes;
