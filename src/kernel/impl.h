@@ -68,20 +68,26 @@ const mt_qinfo *mt_qinfo_get(mt_dtype type);
   X(MT_IQ4_XS, 32, 4, 0, 0, mt_iq4_values, SUPER, 16, 32, 0, 0, unpack_iq4_xs) \
   X(MT_MXFP4, 32, 4, 0, 0, mt_mxfp4_values, E8M0, 16, 0, 0, 0, unpack_mxfp4)
 
-/* Bytes of a record's codes, of a whole record, of an entry for 256 elements: what mt_qinfo says,
- * for kernels that want constants. */
+/* What that table says of a type, for kernels that want constants: bytes of a record's codes, of a
+ * whole record, of an entry for 256 elements; elements of a block. Of plain types all is 0. */
 typedef struct mt_record_size {
-  size_t codes, record, super;
+  size_t codes, record, super, slots;
+  bool has_min;
+  mt_scale_kind scale;
 } mt_record_size;
 
 static inline mt_record_size mt_record_size_of(mt_dtype type) {
-#define MT_RECORD_CASE(type, slots, low, high, bias, values, kind, scales, supers, d, m, unpack)   \
-  case type:                                                                                       \
-    return (mt_record_size){(slots)*2 * ((low) + (high)), (slots)*2 * ((low) + (high)) + (scales), \
-                            supers};
+#define MT_RECORD_CASE(type, slots, low, high, bias, values, kind, scales, supers, d, m, unpack) \
+  case type:                                                                                     \
+    return (mt_record_size){(slots)*2 * ((low) + (high)),                                        \
+                            (slots)*2 * ((low) + (high)) + (scales),                             \
+                            supers,                                                              \
+                            slots,                                                               \
+                            (d) != (m),                                                          \
+                            MT_SCALE_##kind};
   switch (type) {
     MT_QUANTIZED_TYPES(MT_RECORD_CASE)
-    default: return (mt_record_size){0, 0, 0};
+    default: return (mt_record_size){0};
   }
 #undef MT_RECORD_CASE
 }

@@ -7,6 +7,26 @@
 
 enum { WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
 
+/* ---- what the table of types says, as constants ------------------------------------------- */
+
+MT_INLINE bool is_plain(mt_dtype type) {
+  return !mt_record_size_of(type).record;
+}
+MT_INLINE bool slots_16(mt_dtype type) {
+  return mt_record_size_of(type).slots == 16;
+}
+MT_INLINE bool has_min(mt_dtype type) {
+  return mt_record_size_of(type).has_min;
+}
+MT_INLINE bool by_super(mt_dtype type) {
+  return mt_record_size_of(type).super > 0;
+}
+MT_INLINE bool signed_scales(mt_dtype type) {
+  return by_super(type) && !has_min(type);
+}
+
+/* ---- the loops ----------------------------------------------------------------------------- */
+
 /* One stretch of the walk: up to WALK_PANELS panels, up to MT_WALK_ROWS rows of input. */
 typedef struct walk {
   const mt_matrix *m;

@@ -77,20 +77,6 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
 
 /* ---- quantized types: scales and codes --------------------------------------------------- */
 
-MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
-         type == MT_Q5_K;
-}
-MT_INLINE bool by_super(mt_dtype type) {
-  return (type >= MT_Q2_K && type <= MT_Q6_K) || type == MT_IQ4_XS;
-}
-MT_INLINE bool signed_scales(mt_dtype type) {
-  return type == MT_Q3_K || type == MT_Q6_K || type == MT_IQ4_XS;
-}
-MT_INLINE bool slots_16(mt_dtype type) {
-  return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
-}
-
 /* What to take off a code: 2^code_bias_bits, or nothing. */
 MT_INLINE int code_bias_bits(mt_dtype type) {
   switch (type) {

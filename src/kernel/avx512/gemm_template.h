@@ -120,24 +120,6 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
 
 /* ---- quantized types --------------------------------------------------------------------- */
 
-MT_INLINE bool is_plain(mt_dtype type) {
-  return type == MT_F32 || type == MT_F16 || type == MT_BF16;
-}
-MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
-         type == MT_Q5_K;
-}
-
-MT_INLINE bool by_super(mt_dtype type) {
-  return (type >= MT_Q2_K && type <= MT_Q6_K) || type == MT_IQ4_XS;
-}
-MT_INLINE bool slots_16(mt_dtype type) {
-  return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
-}
-MT_INLINE bool signed_scales(mt_dtype type) {
-  return type == MT_Q3_K || type == MT_Q6_K || type == MT_IQ4_XS;
-}
-
 MT_INLINE __m512 scaled_i8(__m512 d, __m128i sc) {
   return _mm512_mul_ps(d, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(sc)));
 }

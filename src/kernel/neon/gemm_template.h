@@ -75,19 +75,11 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
 
 /* ---- quantized types --------------------------------------------------------------------- */
 
-MT_INLINE bool slots_16(mt_dtype type) {
-  return type == MT_Q2_K || type == MT_Q3_K || type == MT_Q6_K;
-}
-MT_INLINE bool has_min(mt_dtype type) {
-  return type == MT_Q4_1 || type == MT_Q5_1 || type == MT_Q2_K || type == MT_Q4_K ||
-         type == MT_Q5_K;
-}
 MT_INLINE bool has_values(mt_dtype type) {
   return type == MT_IQ4_NL || type == MT_IQ4_XS || type == MT_MXFP4;
 }
 MT_INLINE mt_scale_kind scale_kind(mt_dtype type) {
-  if (type == MT_MXFP4) return MT_SCALE_E8M0;
-  return type < MT_Q2_K || type == MT_IQ4_NL ? MT_SCALE_F16 : MT_SCALE_SUPER;
+  return mt_record_size_of(type).scale;
 }
 /* What to take off a code. */
 MT_INLINE int bias_of(mt_dtype type) {
