@@ -139,12 +139,6 @@ MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v
   }
 }
 
-/* Cuts n into parts of at most `most`, as even as possible: the next of them. */
-MT_INLINE size_t even_part(size_t n, size_t most) {
-  size_t parts = (n + most - 1) / most;
-  return (n + parts - 1) / parts;
-}
-
 MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                            float scale, const void *const *k_block, const void *const *v_block,
                            const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
@@ -165,7 +159,7 @@ MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const flo
   for (size_t t = 0, rows; t < n; t += rows) {
     const float *p = s + t * SEGMENT;
     size_t d = 0;
-    rows = even_part(n - t, VALUE_ROWS);
+    rows = mt_even_part(n - t, VALUE_ROWS);
     for (; d + VALUE_VECS * LANES <= head_dim; d += VALUE_VECS * LANES)
       value_dims(type, head_dim, v_block, lo + t, hi + t, p, d, VALUE_VECS, rows, out + t);
     for (; d + LANES <= head_dim; d += LANES)

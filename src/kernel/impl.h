@@ -241,6 +241,12 @@ static inline double mt_power_of_two(int exp) {
 enum { MT_WALK_ROWS = 192 };
 extern size_t mt_walk_rows;
 
+/* Cuts n (above 0) into parts of at most `most`, as even as possible: the size of the next. */
+static inline size_t mt_even_part(size_t n, size_t most) {
+  size_t parts = (n + most - 1) / most;
+  return (n + parts - 1) / parts;
+}
+
 /* Rows of m that panel `panel` holds. */
 static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   size_t left = m->rows - panel * MT_PANEL_ROWS;

@@ -114,9 +114,3 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
   }
   return failed;
 }
-
-/* Cuts n rows into tiles of at most `most`, as even as possible: the size of the next. */
-MT_INLINE size_t tile_rows(size_t n, size_t most) {
-  size_t tiles = (n + most - 1) / most;
-  return (n + tiles - 1) / tiles;
-}

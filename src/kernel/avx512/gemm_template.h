@@ -677,7 +677,7 @@ MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t 
     size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
     unpack(type, j, b0, b1, &u);
     for (size_t t = 0, n; t < j->n; t += n) {
-      n = tile_rows(j->n - t, QUANT_ROWS);
+      n = mt_even_part(j->n - t, QUANT_ROWS);
       tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
     }
   }
@@ -690,7 +690,7 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
   for (size_t c = c0; c < c1; c++) {
     size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
     for (size_t t = 0, n; t < j->n; t += n) {
-      n = tile_rows(j->n - t, PLAIN_ROWS);
+      n = mt_even_part(j->n - t, PLAIN_ROWS);
       switch (n) {
         PLAIN_CASE(1)
         PLAIN_CASE(2)

@@ -284,7 +284,7 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
   for (size_t c = c0; c < c1; c++) {
     size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
     for (size_t t = 0, n; t < j->n; t += n) {
-      n = tile_rows(j->n - t, PLAIN_ROWS);
+      n = mt_even_part(j->n - t, PLAIN_ROWS);
       switch (n) { PLAIN_CASE(1) PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) }
     }
   }
