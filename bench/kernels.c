@@ -1,5 +1,6 @@
 /* Times the matrix products alone, one thread: decode (one input row) in GB/s of packed weights,
- * prefill in G multiply-adds a second, for every type. `mutirao bench` says what the machine gives.
+ * prefill in G multiply-adds a second, for every type; both also summed by units of a head, as
+ * after attention. `mutirao bench` says what the machine gives.
  *
  *   build/bench/kernels [isa [prefill rows [type]]] */
 #include <stdio.h>
@@ -71,13 +72,17 @@ static void bench_type(const mt_kernels *kn, mt_dtype type, size_t n_prefill) {
   float *out = aligned_alloc(64, rows * sizeof *out);
   int64_t *acc = aligned_alloc(64, rows * sizeof *acc);
   float *out_many = aligned_alloc(64, n_prefill * ROWS * sizeof *out);
-  if (!m.data || !x || !out || !acc || !out_many) exit(1);
+  int64_t *acc_many = aligned_alloc(64, n_prefill * COLS * sizeof *acc);
+  int *exp = malloc(n_prefill * sizeof *exp);
+  if (!m.data || !x || !out || !acc || !out_many || !acc_many || !exp) exit(1);
   fill(&m);
   memset(acc, 0, rows * sizeof *acc);
+  memset(acc_many, 0, n_prefill * COLS * sizeof *acc);
+  for (size_t i = 0; i < n_prefill; i++) exp[i] = -20;
   for (size_t i = 0; i < n_prefill * (COLS + 16); i++) x[i] = (float)(i % 17) - 8;
   mt_act a = {0};
   if (mt_act_reserve(&a, &m, x, COLS + 16, n_prefill, &e)) die(&e);
-  double prefill = 0, quant = 1e9;
+  double prefill = 0, prefill_units = 0, quant = 1e9;
   for (int r = 0; r < REPEAT; r++) {
     uint64_t t = mt_clock_ns();
     kn->quantize(&a, &m, 0, n_prefill);
@@ -87,14 +92,18 @@ static void bench_type(const mt_kernels *kn, mt_dtype type, size_t n_prefill) {
     kn->gemm(&m, 0, ROWS / 16, &a, 0, n_prefill, out_many, ROWS);
     double g = (double)n_prefill * COLS * ROWS / seconds_since(t) * 1e-9;
     if (g > prefill) prefill = g;
+    t = mt_clock_ns();
+    kn->gemm_units(&by_head, 0, COLS / 16, &a, 0, n_prefill, exp, acc_many, COLS);
+    g = (double)n_prefill * COLS * COLS / seconds_since(t) * 1e-9;
+    if (g > prefill_units) prefill_units = g;
   }
   size_t few = CACHED_BYTES / m.panel_bytes;
   printf(
-      "%-8s decode %6.2f GB/s, cached %6.2f, by heads %6.2f  prefill %7.1f GMAC/s  quantize %6.3f "
-      "ms\n",
+      "%-8s decode %6.2f GB/s, cached %6.2f, by heads %6.2f  prefill %7.1f GMAC/s, by heads %7.1f  "
+      "quantize %6.3f ms\n",
       mt_dtype_get(type)->name, decode_gb_per_s(kn, &m, &a, out, NULL, m.n_panels),
       decode_gb_per_s(kn, &m, &a, out, NULL, few),
-      decode_gb_per_s(kn, &by_head, &a, NULL, acc, few), prefill, quant * 1e3);
+      decode_gb_per_s(kn, &by_head, &a, NULL, acc, few), prefill, prefill_units, quant * 1e3);
   mt_act_free(&a);
   mt_pages_free(m.data, m.data_bytes);
   mt_matrix_fini(&m);
@@ -103,6 +112,8 @@ static void bench_type(const mt_kernels *kn, mt_dtype type, size_t n_prefill) {
   free(out);
   free(acc);
   free(out_many);
+  free(acc_many);
+  free(exp);
 }
 
 int main(int argc, char **argv) {

@@ -28,6 +28,9 @@ typedef struct mt_kblock {
                      else 0 */
 } mt_kblock;
 
+/* Where a chain stands in its unit. */
+enum { MT_UNIT_FIRST = 1, MT_UNIT_LAST = 2 };
+
 /* This rank's slice [rows][cols] of a weight, packed in panels of 16 rows, K ascending, scales
  * beside their block. Filled by mt_matrix_init; `data` is the caller's: data_bytes, 64-byte
  * aligned and cleared, as mt_pages_alloc gives them. */
@@ -43,6 +46,8 @@ typedef struct mt_matrix {
   mt_kblock *block;     /* [n_blocks] */
   uint32_t *unit_chain; /* [n_units + 1]: first chain of each unit */
   uint32_t *chain; /* [n_chains + 1] borders of the chains: in K for plain types, else in blocks */
+  uint8_t
+      *place; /* [n_chains]: MT_UNIT_FIRST and MT_UNIT_LAST where the chain is that of its unit */
   size_t panel_bytes; /* of packed data */
   size_t data_bytes;  /* n_panels × panel_bytes */
   uint8_t *data;      /* [n_panels][panel_bytes], 64-byte aligned */
@@ -153,10 +158,9 @@ struct mt_kernels {
   void (*gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                size_t row_begin, size_t row_end, float *out, size_t ld_out);
   /* The row-parallel form: each unit's f32 sum p is rounded to the integer rint(p × 2^−exp[t])
-   * (to nearest even) and added to acc[t·ld + r], which starts from what is there (modulo 2^64).
-   * exp is indexed like a's rows. Returns how many unit sums were NaN, infinite or at least 2^51
-   * in magnitude as integers (nothing is added for those); an exp[t] outside −1022 … 1022 makes
-   * all of row t such. */
+   * (to nearest even); acc[t·ld + r] is the sum of these, modulo 2^64. exp is indexed like a's
+   * rows. Returns how many unit sums were NaN, infinite or at least 2^51 in magnitude as integers
+   * (those are left out); an exp[t] outside −1022 … 1022 makes all of row t such. */
   int (*gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                     size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
 

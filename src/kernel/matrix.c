@@ -51,14 +51,18 @@ static size_t cut_blocks(const mt_matrix *m, const mt_qinfo *qi, mt_kblock *bloc
   return n;
 }
 
-/* Borders of the chains; with chain NULL only counts. */
-static size_t cut_chains(mt_matrix *m, uint32_t *chain) {
+/* Borders of the chains and their places; with chain NULL only counts. */
+static size_t cut_chains(mt_matrix *m, uint32_t *chain, uint8_t *place) {
   size_t n = 0, b = 0;
   for (size_t u = 0; u < m->n_units; u++) {
     m->unit_chain[u] = (uint32_t)n;
     for (size_t k = m->unit[u]; k < m->unit[u + 1]; k += MT_CHAIN) {
       while (m->block && b < m->n_blocks && m->block[b].begin < k) b++;
-      if (chain) chain[n] = (uint32_t)(m->block ? b : k);
+      if (chain) {
+        chain[n] = (uint32_t)(m->block ? b : k);
+        place[n] = (k == m->unit[u] ? MT_UNIT_FIRST : 0) |
+                   (m->unit[u + 1] - k <= MT_CHAIN ? MT_UNIT_LAST : 0);
+      }
       n++;
     }
     while (m->block && b < m->n_blocks && m->block[b].begin < m->unit[u + 1]) b++;
@@ -77,9 +81,11 @@ static int make_tables(mt_matrix *m, mt_err *e) {
     cut_blocks(m, qi, m->block);
     m->n_supers = m->n_blocks && qi->super_bytes ? m->block[m->n_blocks - 1].super + 1u : 0;
   }
-  m->chain = mt_malloc(cut_chains(m, NULL) + 1, sizeof *m->chain);
-  if (!m->chain) return mt_err_set(e, MT_ENOMEM, "no memory for chain tables");
-  cut_chains(m, m->chain);
+  size_t n_chains = cut_chains(m, NULL, NULL);
+  m->chain = mt_malloc(n_chains + 1, sizeof *m->chain);
+  m->place = mt_malloc(n_chains + 1, sizeof *m->place);
+  if (!m->chain || !m->place) return mt_err_set(e, MT_ENOMEM, "no memory for chain tables");
+  cut_chains(m, m->chain, m->place);
   return MT_OK;
 }
 
@@ -117,6 +123,7 @@ void mt_matrix_fini(mt_matrix *m) {
   free(m->unit);
   free(m->unit_chain);
   free(m->chain);
+  free(m->place);
   free(m->block);
   *m = (mt_matrix){0};
 }

@@ -64,6 +64,8 @@ static int gemm_units(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
     size_t rows = rows_of(m, p, p + step < panel_end ? p + step : panel_end);
     for (size_t row = row_begin; row < row_end; row += TOKENS) {
       size_t n = row_end - row < TOKENS ? row_end - row : TOKENS;
+      for (size_t t = 0; t < n; t++)
+        memset(acc + (row + t) * ld + p * MT_PANEL_ROWS, 0, rows * sizeof *acc);
       for (size_t u = 0; u < m->n_units; u++) {
         if (m->unit[u] == m->unit[u + 1]) continue;
         sgemm(m, p, rows, m->unit[u], m->unit[u + 1], a, row, n, sum, ROWS);

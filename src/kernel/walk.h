@@ -2,7 +2,6 @@
  * Included by each instruction set after
  *   WALK_PANELS   panels that a tile takes together (1 or 2)
  *   DIRECT_ROWS   so few rows take one panel after the other, for the sake of one ascending stream
- *   add_units     see mt_add_units, with the quantum's exponent; 16 sums, of which `rows` count
  * are defined. A chain's weights are read once for up to MT_WALK_ROWS input rows. */
 
 enum { WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
@@ -27,6 +26,22 @@ MT_INLINE bool signed_scales(mt_dtype type) {
 
 /* ---- the loops ----------------------------------------------------------------------------- */
 
+/* The bits of the least |sum| that is out of range at a quantum, for sums as f32; what is below
+ * 2^51 quanta rounds by adding 1.5 × 2^52 as a double. 0 where that is no normal f32, or exp no
+ * exponent of a quantum: then each sum is looked at by itself. */
+static inline uint32_t limit_bits(int exp) {
+  int64_t e = (int64_t)exp + 51 + 127;
+  return e < 1 || exp < -1022 || exp > 1022 ? 0 : (uint32_t)(e > 255 ? 255 : e) << 23;
+}
+
+/* Sums of units as integers of each row's quantum, kept by a stretch until all units are in. */
+typedef struct walk_total {
+  _Alignas(64) int64_t sum[MT_WALK_ROWS][WALK_LANES]; /* and MT_RINT_MAGIC_BITS for each unit */
+  double factor[MT_WALK_ROWS];                        /* 2^−exp */
+  uint32_t limit[MT_WALK_ROWS];                       /* limit_bits */
+  bool beyond; /* a sum was out of range: nothing here is right */
+} walk_total;
+
 /* One stretch of the walk: up to WALK_PANELS panels, up to MT_WALK_ROWS rows of input. */
 typedef struct walk {
   const mt_matrix *m;
@@ -35,10 +50,11 @@ typedef struct walk {
   const uint8_t *data[WALK_PANELS]; /* of the panels; where there is only one it stands for both */
   size_t row, n;                    /* input rows */
   float (*sum)[WALK_LANES];         /* [MT_WALK_ROWS] of the unit */
+  walk_total *total;                /* NULL: a unit's sum is left in `sum` */
 } walk;
 
-/* Adds the sums of the chains [c0, c1) of a unit, in ascending order, to j->sum, which is 0 at the
- * start. */
+/* Sums the chains [c0, c1), in ascending order: at a unit's first from 0, at its last into `total`
+ * or, where there is none, `sum`. */
 typedef void chains_fn(const walk *j, size_t c0, size_t c1);
 /* All units of one panel for at most DIRECT_ROWS rows, into out or acc as gemm and gemm_units.
  * False, and nothing done, where a sum is out of range: then chains serve. */
@@ -49,6 +65,11 @@ typedef struct walk_fns {
   chains_fn *chains;
   direct_fn *direct; /* NULL: chains serve */
 } walk_fns;
+
+/* Rows of the weight that a stretch takes. */
+static inline size_t stretch_rows(const walk *j) {
+  return (j->n_panels - 1) * MT_PANEL_ROWS + mt_panel_rows(j->m, j->panel + j->n_panels - 1);
+}
 
 static void store_sums(const walk *j, bool first, float *out, size_t ld) {
   for (size_t t = 0; t < j->n; t++)
@@ -65,31 +86,71 @@ static void store_sums(const walk *j, bool first, float *out, size_t ld) {
     }
 }
 
+/* A unit's sums, where one of them may be out of range. */
 static int add_sums(const walk *j, const int *exp, int64_t *acc, size_t ld) {
   int failed = 0;
+  for (size_t t = 0; t < j->n; t++)
+    for (size_t p = 0; p < j->n_panels; p++)
+      failed += mt_add_units(j->sum[t] + p * MT_PANEL_ROWS, mt_panel_rows(j->m, j->panel + p),
+                             mt_unit_factor(exp[j->row + t]),
+                             acc + (j->row + t) * ld + (j->panel + p) * MT_PANEL_ROWS);
+  return failed;
+}
+
+/* The end of the chains from c on that are unpacked and multiplied together: what a tile reads and
+ * adds to then stays in the first cache. */
+static inline size_t chains_together(const mt_matrix *m, size_t c, size_t c1, size_t most) {
+  size_t end = c + 1;
+  while (end < c1 && m->chain[end + 1] - m->chain[c] <= most) end++;
+  return end;
+}
+
+/* All units of a stretch, added up as integers. False, and acc as it was, where a sum is out of
+ * range. */
+static bool walk_total_units(walk *j, chains_fn *chains, const int *exp, int64_t *acc, size_t ld) {
+  walk_total total;
+  const mt_matrix *m = j->m;
+  const size_t n_chains = m->unit_chain[m->n_units];
+  const size_t rows = stretch_rows(j);
+  uint64_t magic = 0;
+  total.beyond = false;
+  memset(total.sum, 0, j->n * sizeof total.sum[0]);
+  for (size_t t = 0; t < j->n; t++) {
+    total.factor[t] = mt_unit_factor(exp[j->row + t]);
+    total.limit[t] = limit_bits(exp[j->row + t]);
+  }
+  j->total = &total;
+  chains(j, 0, n_chains);
+  j->total = NULL;
+  if (total.beyond) return false;
+  for (size_t c = 0; c < n_chains; c++)
+    if (m->place[c] & MT_UNIT_LAST) magic += (uint64_t)MT_RINT_MAGIC_BITS;
   for (size_t t = 0; t < j->n; t++) {
     int64_t *to = acc + (j->row + t) * ld + j->panel * MT_PANEL_ROWS;
-    for (size_t p = 0; p < j->n_panels; p++)
-      failed += add_units(j->sum[t] + p * MT_PANEL_ROWS, mt_panel_rows(j->m, j->panel + p),
-                          exp[j->row + t], to + p * MT_PANEL_ROWS);
+    for (size_t l = 0; l < rows; l++) to[l] = (int64_t)((uint64_t)total.sum[t][l] - magic);
   }
-  return failed;
+  return true;
 }
 
 /* All units of a stretch; `out` or, with exponents, `acc`. Sums of units are added to 0 in
  * ascending order: the first is stored, which is the same, since none is −0. */
-static int walk_units(const walk *j, chains_fn *chains, const int *exp, int64_t *acc, float *out,
+static int walk_units(walk *j, chains_fn *chains, const int *exp, int64_t *acc, float *out,
                       size_t ld) {
+  const uint32_t *border = j->m->unit_chain;
   int failed = 0;
-  memset(j->sum, 0, j->n * sizeof j->sum[0]);
-  if (out && !j->m->n_units) store_sums(j, true, out, ld);
-  for (size_t u = 0; u < j->m->n_units; u++) {
-    if (u) memset(j->sum, 0, j->n * sizeof j->sum[0]);
-    chains(j, j->m->unit_chain[u], j->m->unit_chain[u + 1]);
+  if (acc && walk_total_units(j, chains, exp, acc, ld)) return 0;
+  for (size_t t = 0; acc && t < j->n; t++)
+    memset(acc + (j->row + t) * ld + j->panel * MT_PANEL_ROWS, 0, stretch_rows(j) * sizeof *acc);
+  memset(j->sum, 0, j->n * sizeof j->sum[0]); /* what units without elements sum up to */
+  if (out && border[j->m->n_units] == 0) store_sums(j, true, out, ld);
+  for (size_t u = 0, first = true; u < j->m->n_units; u++) {
+    if (border[u] == border[u + 1]) continue;
+    chains(j, border[u], border[u + 1]);
     if (acc)
       failed += add_sums(j, exp, acc, ld);
     else
-      store_sums(j, u == 0, out, ld);
+      store_sums(j, first, out, ld);
+    first = false;
   }
   return failed;
 }

@@ -118,10 +118,7 @@ static void units_thread(mt_step *s, const mt_matrix *w, const mt_act *act, int 
   int64_t *acc = s->tile ? mt_reduce_tile_acc(m->reduce, s->first) : mt_reduce_acc(m->reduce, s->n);
   int bad = 0;
   while (mt_team_take(m->team, DEAL_UNITS, thread, &begin, &end)) {
-    size_t r0 = begin * MT_PANEL_ROWS,
-           r1 = end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width;
-    for (size_t t = 0; t < s->n; t++) memset(acc + t * width + r0, 0, (r1 - r0) * sizeof *acc);
-    if (w->cols) bad += m->kn->gemm_units(w, begin, end, act, 0, s->n, s->b->exp, acc, width);
+    bad += m->kn->gemm_units(w, begin, end, act, 0, s->n, s->b->exp, acc, width);
     move_messages(s, thread);
   }
   if (bad) __atomic_fetch_add(&s->failed, bad, __ATOMIC_RELAXED);

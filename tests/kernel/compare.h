@@ -78,7 +78,9 @@ static inline void compare_products(const mt_kernels *kn, const mt_kernels *ref,
     out[i] = 7;
     acc[i] = (int64_t)(i % n) - 40;
   }
-  for (size_t t = 0; t < n_tokens; t++) exp[t] = t == 3 ? 2000 : (int)t * 7 - 40;
+  /* A row that fails takes the slow way, and those beside it with it: not in every product. */
+  for (size_t t = 0; t < n_tokens; t++)
+    exp[t] = t == 3 && n_tokens % 4 == 0 ? 2000 : (int)(t % 16) * 7 - 70;
   kn->gemm(m, 0, m->n_panels, &a, skip, n_tokens, out, ld);
   ref->gemm(m, 0, m->n_panels, &b, skip, n_tokens, out + n, ld);
   CU_ASSERT(same_floats(out, out + n, n));

@@ -33,7 +33,7 @@ static void test_sums(void) {
 
 /* The bits of every recipe, on every CPU and by every compiler. Whoever changes a recipe on
  * purpose changes this. */
-#define SELF_TEST_HASH 0x8f52d49f0f982365ull
+#define SELF_TEST_HASH 0x7832d71941a0286cull
 
 static void test_self_test(void) {
   uint64_t ref = mt_kernels_self_test(kernels("ref"));
@@ -54,8 +54,9 @@ static void gemm_wrong(const mt_matrix *m, size_t p0, size_t p1, const mt_act *a
 }
 static int units_wrong(const mt_matrix *m, size_t p0, size_t p1, const mt_act *a, size_t r0,
                        size_t r1, const int *exp, int64_t *acc, size_t ld) {
+  int failed = kernels("ref")->gemm_units(m, p0, p1, a, r0, r1, exp, acc, ld);
   if (r1 - r0 == 2) acc[r0 * ld]++;
-  return kernels("ref")->gemm_units(m, p0, p1, a, r0, r1, exp, acc, ld);
+  return failed;
 }
 static bool round_wrong(const int64_t *sum, size_t n, int exp, float *out) {
   bool within = kernels("ref")->round_sums(sum, n, exp, out);

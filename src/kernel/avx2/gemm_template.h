@@ -17,34 +17,37 @@ enum {
   MAX_BLOCKS_16 = 18
 };
 
-/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
-  const double factor = mt_unit_factor(exp);
-  const __m256d f = _mm256_set1_pd(factor), magic = _mm256_set1_pd(MT_RINT_MAGIC);
-  const __m256d limit = _mm256_set1_pd(MT_UNIT_LIMIT), sign = _mm256_set1_pd(-0.0);
-  const __m256i bits = _mm256_set1_epi64x(MT_RINT_MAGIC_BITS);
-  if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
-  __m256i v[4];
-  __m256d fits = _mm256_castsi256_pd(_mm256_set1_epi32(-1));
-  for (int i = 0; i < 4; i++) {
-    __m256d y = _mm256_mul_pd(_mm256_cvtps_pd(_mm_loadu_ps(p + 4 * i)), f);
-    fits = _mm256_and_pd(fits, _mm256_cmp_pd(_mm256_andnot_pd(sign, y), limit, _CMP_LT_OQ));
-    v[i] = _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(y, magic)), bits);
-  }
-  if (_mm256_movemask_pd(fits) != 15) return mt_add_units(p, rows, factor, acc);
-  for (int i = 0; i < 4; i++) {
-    __m256i *to = (__m256i *)(void *)(acc + 4 * i);
-    _mm256_storeu_si256(to, _mm256_add_epi64(_mm256_loadu_si256(to), v[i]));
-  }
-  return 0;
-}
-
 #define WALK_PANELS 1
 #include "../walk.h"
 
-MT_INLINE void add_to_sum(float *sum, const __m256 v[2]) {
-  _mm256_store_ps(sum, _mm256_add_ps(_mm256_load_ps(sum), v[0]));
-  _mm256_store_ps(sum + LANES, _mm256_add_ps(_mm256_load_ps(sum + LANES), v[1]));
+/* Rounds half a panel's sums of row t into the totals; what is beyond them comes out not 0. */
+MT_INLINE __m256i add_to_total(walk_total *total, size_t t, size_t h, __m256 sum) {
+  const __m256d factor = _mm256_set1_pd(total->factor[t]), magic = _mm256_set1_pd(MT_RINT_MAGIC);
+  const __m256i below = _mm256_set1_epi32((int)total->limit[t] - 1);
+  const __m256i size = _mm256_and_si256(_mm256_castps_si256(sum), _mm256_set1_epi32(0x7fffffff));
+  const __m128 part[2] = {_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1)};
+  MT_UNROLL for (size_t i = 0; i < 2; i++) {
+    __m256i *to = (__m256i *)(void *)(total->sum[t] + h * LANES + 4 * i);
+    __m256d y = _mm256_fmadd_pd(_mm256_cvtps_pd(part[i]), factor, magic);
+    _mm256_store_si256(to, _mm256_add_epi64(_mm256_load_si256(to), _mm256_castpd_si256(y)));
+  }
+  return _mm256_cmpgt_epi32(size, below);
+}
+
+/* What a chain has summed for n rows from t0 on joins its unit's sum. */
+MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, __m256 (*acc)[2]) {
+  walk_total *total = at & MT_UNIT_LAST ? j->total : NULL;
+  __m256i beyond = _mm256_setzero_si256();
+  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) {
+    float *sum = j->sum[t0 + t] + h * LANES;
+    __m256 s =
+        _mm256_add_ps(at & MT_UNIT_FIRST ? _mm256_setzero_ps() : _mm256_load_ps(sum), acc[t][h]);
+    if (total)
+      beyond = _mm256_or_si256(beyond, add_to_total(total, t0 + t, h, s));
+    else
+      _mm256_store_ps(sum, s);
+  }
+  if (!_mm256_testz_si256(beyond, beyond)) total->beyond = true;
 }
 
 /* ---- plain types ------------------------------------------------------------------------- */
@@ -56,14 +59,14 @@ MT_INLINE __m256 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* n rows from row t0 of the walk on; n is a constant after inlining. */
-MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
+/* Chain c of n rows from row t0 of the walk on; n is a constant after inlining. */
+MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t c, size_t t0, size_t n) {
   __m256 acc[PLAIN_ROWS][2];
   const size_t ld = j->a->ld_x;
   const float *x = j->a->x + (j->row + t0) * ld, *x3 = x + (n > 3 ? 3 : 0) * ld;
   const uint8_t *d = j->data[0];
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-  for (size_t k = k0; k < k1; k++) {
+  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
     __m256 w0 = load_plain(type, d, k * MT_PANEL_ROWS);
     __m256 w1 = load_plain(type, d, k * MT_PANEL_ROWS + LANES);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
@@ -72,7 +75,7 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
       acc[t][1] = _mm256_fmadd_ps(w1, b, acc[t][1]);
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
+  end_chain(j, j->m->place[c], t0, n, acc);
 }
 
 /* ---- quantized types: scales and codes --------------------------------------------------- */
@@ -358,7 +361,7 @@ MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool i
       direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 0, n, acc);
       direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 1, n, acc);
     }
-    MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t], acc[t]);
+    end_chain(j, j->m->place[c], 0, n, acc);
   }
 }
 
@@ -433,6 +436,8 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
       __m256i x = broadcast_pair((t < 3 ? q : q3) + t % 3 * a->q_stride + 2 * i);
       dot[t][0] = _mm256_add_epi32(dot[t][0], _mm256_madd_epi16(w0, x));
       dot[t][1] = _mm256_add_epi32(dot[t][1], _mm256_madd_epi16(w1, x));
+      /* Or compilers load a weight again for each product, and copy the sums about. */
+      __asm__("" : "+x"(w0), "+x"(w1), "+x"(dot[t][0]), "+x"(dot[t][1]));
     }
   }
 }
@@ -456,19 +461,20 @@ MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpack
   }
 }
 
-/* A chain of n rows from row t0 of the walk on; slots, min and n are constants after inlining. */
-MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpacked *u, size_t b0,
-                              size_t b1, int bias_bits, size_t t0, size_t n) {
+/* Chain c, unpacked from block b_first on, of n rows from row t0 of the walk on; slots, min and n
+ * are constants after inlining. */
+MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpacked *u,
+                              size_t b_first, size_t c, int bias_bits, size_t t0, size_t n) {
   const mt_act *a = j->a;
   const size_t row = j->row + t0;
   const __m128i bias_shift = _mm_cvtsi32_si128(bias_bits);
   __m256 acc[QUANT_ROWS][2];
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-  for (size_t b = b0; b < b1; b++) {
-    const float *dw = u->dw[b - b0], *mw = u->mw[b - b0];
+  for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
+    const float *dw = u->dw[b - b_first], *mw = u->mw[b - b_first];
     __m256i dot[QUANT_ROWS][2];
     MT_UNROLL for (size_t t = 0; t < n; t++) dot[t][0] = dot[t][1] = _mm256_setzero_si256();
-    dot_unpacked(u->code + (b - b0) * slots * MT_PANEL_ROWS, slots, a,
+    dot_unpacked(u->code + (b - b_first) * slots * MT_PANEL_ROWS, slots, a,
                  row * a->q_stride + b * slots, n, dot);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t s = (row + t) * a->n_blocks + b;
@@ -487,29 +493,29 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
       acc[t][1] = _mm256_fmadd_ps(_mm256_load_ps(mw + LANES), das, acc[t][1]);
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
+  end_chain(j, j->m->place[c], t0, n, acc);
 }
 
 /* ---- by type ----------------------------------------------------------------------------- */
 
-typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b0, size_t b1, int bias_bits,
+typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b_first, size_t c, int bias_bits,
                          size_t t0, size_t n);
 
-#define TILE_CASE(n)                                            \
-  case n:                                                       \
-    tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); \
+#define TILE_CASE(n)                                                \
+  case n:                                                           \
+    tile_quantized(slots, min, j, u, b_first, c, bias_bits, t0, n); \
     break;
 #if MT_VNNI
 #define TILE_CASES TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
 #else
 #define TILE_CASES TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4)
 #endif
-#define DEFINE_UNPACKED(name, slots_, min_)                                               \
-  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, int bias_bits, \
-                   size_t t0, size_t n) {                                                 \
-    const size_t slots = slots_;                                                          \
-    const bool min = min_;                                                                \
-    switch (n) { TILE_CASES }                                                             \
+#define DEFINE_UNPACKED(name, slots_, min_)                                                   \
+  static void name(const walk *j, const unpacked *u, size_t b_first, size_t c, int bias_bits, \
+                   size_t t0, size_t n) {                                                     \
+    const size_t slots = slots_;                                                              \
+    const bool min = min_;                                                                    \
+    switch (n) { TILE_CASES }                                                                 \
   }
 DEFINE_UNPACKED(tiles_16, 16, false)
 DEFINE_UNPACKED(tiles_16_min, 16, true)
@@ -536,22 +542,24 @@ MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t 
   unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
                              : has_min(type) ? tiles_32_min
                                              : tiles_32;
-  for (size_t c = c0; c < c1; c++) {
-    size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
-    unpack(type, j, b0, b1, &u);
+  for (size_t c = c0, end; c < c1; c = end) {
+    end = chains_together(j->m, c, c1, slots_16(type) ? MAX_BLOCKS_16 : MAX_BLOCKS_32);
+    unpack(type, j, j->m->chain[c], j->m->chain[end], &u);
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, QUANT_ROWS);
-      tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
+      for (size_t i = c; i < end; i++) tiles(j, &u, j->m->chain[c], i, code_bias_bits(type), t, n);
     }
   }
 }
 
-#define PLAIN_CASE(n) \
-  case n: tile_plain(type, j, k0, k1, t, n); break;
+#define PLAIN_CASE(n)                                              \
+  case n:                                                          \
+    for (size_t i = c; i < end; i++) tile_plain(type, j, i, t, n); \
+    break;
 
 MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
-  for (size_t c = c0; c < c1; c++) {
-    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
+  for (size_t c = c0, end; c < c1; c = end) {
+    end = chains_together(j->m, c, c1, MT_CHAIN);
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, PLAIN_ROWS);
       switch (n) {

@@ -17,13 +17,6 @@ enum {
   MAX_BLOCKS_16 = 18
 };
 
-/* The bits of the least |sum| that is out of range at a quantum, for sums as f32; what is below
- * 2^51 quanta rounds by adding 1.5 × 2^52 as a double. 0 where that is no normal f32, or exp no
- * exponent of a quantum: then each sum is looked at by itself. */
-MT_INLINE uint32_t limit_bits(int exp) {
-  int64_t e = (int64_t)exp + 51 + 127;
-  return e < 1 || exp < -1022 || exp > 1022 ? 0 : (uint32_t)(e > 255 ? 255 : e) << 23;
-}
 MT_INLINE __m512i magnitude_bits(__m512 p) {
   return _mm512_and_si512(_mm512_castps_si512(p), _mm512_set1_epi32(0x7fffffff));
 }
@@ -32,25 +25,6 @@ MT_INLINE __m512i magnitude_bits(__m512 p) {
 MT_INLINE __m512i add_rounded(__m512i acc, __m256 p, __m512d factor) {
   __m512d y = _mm512_fmadd_pd(_mm512_cvtps_pd(p), factor, _mm512_set1_pd(MT_RINT_MAGIC));
   return _mm512_add_epi64(acc, _mm512_castpd_si512(y));
-}
-
-/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
-  const __m512 v = _mm512_loadu_ps(p);
-  const __m512d factor = _mm512_set1_pd(mt_unit_factor(exp));
-  const __m512i magic = _mm512_set1_epi64(MT_RINT_MAGIC_BITS);
-  const __mmask16 most = (__mmask16)((1u << rows) - 1);
-  if (_mm512_mask_cmple_epu32_mask(most, _mm512_set1_epi32((int)limit_bits(exp)),
-                                   magnitude_bits(v)))
-    return mt_add_units(p, rows, mt_unit_factor(exp), acc);
-  const __mmask8 half[2] = {(__mmask8)most, (__mmask8)(most >> 8)};
-  const __m256 part[2] = {_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)};
-  MT_UNROLL for (int i = 0; i < 2; i++) {
-    __m512i to = _mm512_maskz_loadu_epi64(half[i], acc + 8 * i);
-    to = _mm512_sub_epi64(add_rounded(to, part[i], factor), magic);
-    _mm512_mask_storeu_epi64(acc + 8 * i, half[i], to);
-  }
-  return 0;
 }
 
 #define WALK_PANELS 2
@@ -66,9 +40,31 @@ MT_INLINE __m128i load_16(const uint8_t *p) {
   return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-MT_INLINE void add_to_sum(float *sum, const __m512 v[2]) {
-  _mm512_store_ps(sum, _mm512_add_ps(_mm512_load_ps(sum), v[0]));
-  _mm512_store_ps(sum + LANES, _mm512_add_ps(_mm512_load_ps(sum + LANES), v[1]));
+/* Rounds a panel's sums of row t into the totals; gives the rows that are beyond them. */
+MT_INLINE __mmask16 add_to_total(walk_total *total, size_t t, size_t p, __m512 sum) {
+  const __m512d factor = _mm512_set1_pd(total->factor[t]);
+  const __m256 part[2] = {_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1)};
+  MT_UNROLL for (size_t i = 0; i < 2; i++) {
+    int64_t *to = total->sum[t] + p * LANES + 8 * i;
+    _mm512_store_si512(to, add_rounded(_mm512_load_si512(to), part[i], factor));
+  }
+  return _mm512_cmple_epu32_mask(_mm512_set1_epi32((int)total->limit[t]), magnitude_bits(sum));
+}
+
+/* What a chain has summed for n rows from t0 on joins its unit's sum. */
+MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, __m512 (*acc)[2]) {
+  walk_total *total = at & MT_UNIT_LAST ? j->total : NULL;
+  unsigned beyond = 0;
+  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t p = 0; p < 2; p++) {
+    float *sum = j->sum[t0 + t] + p * LANES;
+    __m512 s =
+        _mm512_add_ps(at & MT_UNIT_FIRST ? _mm512_setzero_ps() : _mm512_load_ps(sum), acc[t][p]);
+    if (total)
+      beyond |= add_to_total(total, t0 + t, p, s);
+    else
+      _mm512_store_ps(sum, s);
+  }
+  if (beyond) total->beyond = true;
 }
 
 /* ---- rows of input ----------------------------------------------------------------------- */
@@ -98,8 +94,8 @@ MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n, __
   }
 }
 
-/* n rows from row t0 of the walk on; n is a constant after inlining. */
-MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
+/* Chain c of n rows from row t0 of the walk on; n is a constant after inlining. */
+MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t c, size_t t0, size_t n) {
   __m512 acc[PLAIN_ROWS][2];
   const float *base[TILE_BASES(PLAIN_ROWS)];
   const size_t ld = j->a->ld_x;
@@ -107,7 +103,7 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
   MT_UNROLL for (size_t i = 0; i < TILE_BASES(n); i++) base[i] =
       j->a->x + (j->row + t0 + 3 * i) * ld;
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm512_setzero_ps();
-  for (size_t k = k0; k < k1; k++) {
+  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
     __m512 w0 = load_plain(type, d0, k * LANES), w1 = load_plain(type, d1, k * LANES);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       __m512 x = _mm512_set1_ps(base[t / 3][t % 3 * ld + k]);
@@ -115,7 +111,7 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, si
       acc[t][1] = _mm512_fmadd_ps(w1, x, acc[t][1]);
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
+  end_chain(j, j->m->place[c], t0, n, acc);
 }
 
 /* ---- quantized types --------------------------------------------------------------------- */
@@ -483,9 +479,7 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
     if (!to) _mm512_mask_storeu_ps(out + at + t * ld, (__mmask16)rows, total[t]);
     for (size_t h = 0; to && h < 2; h++) {
       int64_t *here = to + at + t * ld + 8 * h;
-      __m512i before = _mm512_maskz_loadu_epi64(half[h], here);
-      _mm512_mask_storeu_epi64(here, half[h],
-                               _mm512_add_epi64(before, _mm512_sub_epi64(acc[t][h], magic)));
+      _mm512_mask_storeu_epi64(here, half[h], _mm512_sub_epi64(acc[t][h], magic));
     }
   }
   return true;
@@ -613,20 +607,21 @@ MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpack
     }
 }
 
-/* A chain of n rows from row t0 of the walk on; slots, min and n are constants after inlining. */
-MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpacked *u, size_t b0,
-                              size_t b1, unsigned bias_bits, size_t t0, size_t n) {
+/* Chain c, unpacked from block b_first on, of n rows from row t0 of the walk on; slots, min and n
+ * are constants after inlining. */
+MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpacked *u,
+                              size_t b_first, size_t c, unsigned bias_bits, size_t t0, size_t n) {
   const mt_act *a = j->a;
   const size_t row = j->row + t0;
   const __m128i bias_shift = _mm_cvtsi32_si128((int)bias_bits);
   __m512 acc[QUANT_ROWS][2];
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm512_setzero_ps();
-  for (size_t b = b0; b < b1; b++) {
-    const float *dw = u->dw[b - b0], *mw = u->mw[b - b0];
+  for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
+    const float *dw = u->dw[b - b_first], *mw = u->mw[b - b_first];
     __m512i dot[QUANT_ROWS][2];
-    if (t0 == 0) fetch_next(u, b - b0);
+    if (t0 == 0) fetch_next(u, b - b_first);
     MT_UNROLL for (size_t t = 0; t < n; t++) dot[t][0] = dot[t][1] = _mm512_setzero_si512();
-    dot_unpacked(u->code + (b - b0) * slots * 2 * LANES, slots, a, row, b, n, dot);
+    dot_unpacked(u->code + (b - b_first) * slots * 2 * LANES, slots, a, row, b, n, dot);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t s = (row + t) * a->n_blocks + b;
       __m512 da = _mm512_set1_ps(a->scale[s]);
@@ -644,24 +639,24 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
       acc[t][1] = _mm512_fmadd_ps(_mm512_load_ps(mw + LANES), das, acc[t][1]);
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
+  end_chain(j, j->m->place[c], t0, n, acc);
 }
 
 /* ---- by type ----------------------------------------------------------------------------- */
 
-typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,
-                         size_t t0, size_t n);
+typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b_first, size_t c,
+                         unsigned bias_bits, size_t t0, size_t n);
 
-#define TILE_CASE(n)                                            \
-  case n:                                                       \
-    tile_quantized(slots, min, j, u, b0, b1, bias_bits, t0, n); \
+#define TILE_CASE(n)                                                \
+  case n:                                                           \
+    tile_quantized(slots, min, j, u, b_first, c, bias_bits, t0, n); \
     break;
-#define DEFINE_UNPACKED(name, slots_, min_)                                                      \
-  static void name(const walk *j, const unpacked *u, size_t b0, size_t b1, unsigned bias_bits,   \
-                   size_t t0, size_t n) {                                                        \
-    const size_t slots = slots_;                                                                 \
-    const bool min = min_;                                                                       \
-    switch (n) { TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) } \
+#define DEFINE_UNPACKED(name, slots_, min_)                                                        \
+  static void name(const walk *j, const unpacked *u, size_t b_first, size_t c, unsigned bias_bits, \
+                   size_t t0, size_t n) {                                                          \
+    const size_t slots = slots_;                                                                   \
+    const bool min = min_;                                                                         \
+    switch (n) { TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6) }   \
   }
 DEFINE_UNPACKED(tiles_16, 16, false)
 DEFINE_UNPACKED(tiles_16_min, 16, true)
@@ -673,22 +668,24 @@ MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t 
   unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
                              : has_min(type) ? tiles_32_min
                                              : tiles_32;
-  for (size_t c = c0; c < c1; c++) {
-    size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
-    unpack(type, j, b0, b1, &u);
+  for (size_t c = c0, end; c < c1; c = end) {
+    end = chains_together(j->m, c, c1, slots_16(type) ? MAX_BLOCKS_16 : MAX_BLOCKS_32);
+    unpack(type, j, j->m->chain[c], j->m->chain[end], &u);
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, QUANT_ROWS);
-      tiles(j, &u, b0, b1, code_bias_bits(type), t, n);
+      for (size_t i = c; i < end; i++) tiles(j, &u, j->m->chain[c], i, code_bias_bits(type), t, n);
     }
   }
 }
 
-#define PLAIN_CASE(n) \
-  case n: tile_plain(type, j, k0, k1, t, n); break;
+#define PLAIN_CASE(n)                                              \
+  case n:                                                          \
+    for (size_t i = c; i < end; i++) tile_plain(type, j, i, t, n); \
+    break;
 
 MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
-  for (size_t c = c0; c < c1; c++) {
-    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
+  for (size_t c = c0, end; c < c1; c = end) {
+    end = chains_together(j->m, c, c1, MT_CHAIN);
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, PLAIN_ROWS);
       switch (n) {

@@ -10,31 +10,37 @@
 
 enum { LANES = 4, VECTORS = MT_PANEL_ROWS / LANES, PLAIN_ROWS = 4, DIRECT_ROWS = 1 };
 
-/* 16 sums rounded and added where all are in range (else mt_add_units sorts them out). */
-static int add_units(const float *p, size_t rows, int exp, int64_t *acc) {
-  const double factor = mt_unit_factor(exp);
-  if (rows < MT_PANEL_ROWS) return mt_add_units(p, rows, factor, acc);
-  float64x2_t y[2 * VECTORS];
-  uint64x2_t fits = vdupq_n_u64(~0ull);
-  MT_UNROLL for (size_t i = 0; i < 2 * VECTORS; i++) {
-    y[i] = vmulq_n_f64(vcvt_f64_f32(vld1_f32(p + 2 * i)), factor);
-    fits = vandq_u64(fits, vcaltq_f64(y[i], vdupq_n_f64(MT_UNIT_LIMIT)));
-  }
-  if (!(vgetq_lane_u64(fits, 0) & vgetq_lane_u64(fits, 1)))
-    return mt_add_units(p, rows, factor, acc);
-  MT_UNROLL for (size_t i = 0; i < 2 * VECTORS; i++)
-      vst1q_s64(acc + 2 * i, vaddq_s64(vld1q_s64(acc + 2 * i), vcvtnq_s64_f64(y[i])));
-  return 0;
-}
-
 #define WALK_PANELS 1
 #include "../walk.h"
 
 typedef float32x4_t panel_sums[VECTORS];
 
-MT_INLINE void add_to_sum(float *sum, const panel_sums acc) {
-  MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
-      vst1q_f32(sum + v * LANES, vaddq_f32(vld1q_f32(sum + v * LANES), acc[v]));
+/* Rounds four sums of row t into the totals; what is beyond them comes out not 0. */
+MT_INLINE uint32x4_t add_to_total(walk_total *total, size_t t, size_t v, float32x4_t sum) {
+  const float64x2_t magic = vdupq_n_f64(MT_RINT_MAGIC);
+  const float64x2_t part[2] = {vcvt_f64_f32(vget_low_f32(sum)), vcvt_high_f64_f32(sum)};
+  MT_UNROLL for (size_t i = 0; i < 2; i++) {
+    int64_t *to = total->sum[t] + v * LANES + 2 * i;
+    float64x2_t y = vfmaq_n_f64(magic, part[i], total->factor[t]);
+    vst1q_s64(to, vaddq_s64(vld1q_s64(to), vreinterpretq_s64_f64(y)));
+  }
+  uint32x4_t size = vandq_u32(vreinterpretq_u32_f32(sum), vdupq_n_u32(0x7fffffff));
+  return vcgeq_u32(size, vdupq_n_u32(total->limit[t]));
+}
+
+/* What a chain has summed for n rows from t0 on joins its unit's sum. */
+MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, const panel_sums *acc) {
+  walk_total *total = at & MT_UNIT_LAST ? j->total : NULL;
+  uint32x4_t beyond = vdupq_n_u32(0);
+  for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++) {
+      float *sum = j->sum[t0 + t] + v * LANES;
+      float32x4_t s = vaddq_f32(at & MT_UNIT_FIRST ? vdupq_n_f32(0) : vld1q_f32(sum), acc[t][v]);
+      if (total)
+        beyond = vorrq_u32(beyond, add_to_total(total, t0 + t, v, s));
+      else
+        vst1q_f32(sum, s);
+    }
+  if (vmaxvq_u32(beyond)) total->beyond = true;
 }
 
 /* ---- plain types ------------------------------------------------------------------------- */
@@ -56,21 +62,21 @@ MT_INLINE void load_plain(mt_dtype type, const uint8_t *data, size_t i, float32x
   }
 }
 
-/* A chain of n rows from row t0 of the walk on; n is a constant after inlining. */
-MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t k0, size_t k1, size_t t0, size_t n) {
+/* Chain c of n rows from row t0 of the walk on; n is a constant after inlining. */
+MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t c, size_t t0, size_t n) {
   const size_t ld = j->a->ld_x;
   const float *x = j->a->x + (j->row + t0) * ld;
   panel_sums acc[PLAIN_ROWS];
   MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
       acc[t][v] = vdupq_n_f32(0);
-  for (size_t k = k0; k < k1; k++) {
+  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
     float32x4_t w[VECTORS];
     load_plain(type, j->data[0], k * MT_PANEL_ROWS, w);
     load_plain(type, j->data[0], k * MT_PANEL_ROWS + 2 * LANES, w + 2);
     MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
         acc[t][v] = vfmaq_n_f32(acc[t][v], w[v], x[t * ld + k]);
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) add_to_sum(j->sum[t0 + t], acc[t]);
+  end_chain(j, j->m->place[c], t0, n, acc);
 }
 
 /* ---- quantized types --------------------------------------------------------------------- */
@@ -254,7 +260,8 @@ MT_INLINE void add_block(mt_dtype type, const walk *j, bool int8, const codes w,
   }
 }
 
-MT_INLINE void chain_quantized(mt_dtype type, const walk *j, bool int8, size_t b0, size_t b1) {
+MT_INLINE void chain_quantized(mt_dtype type, const walk *j, bool int8, size_t c) {
+  const size_t b0 = j->m->chain[c], b1 = j->m->chain[c + 1];
   const mt_qinfo *qi = mt_qinfo_get(type);
   const size_t record_bytes = qi->record_bytes, super_bytes = qi->super_bytes;
   const size_t planes = record_bytes - qi->scale_bytes;
@@ -272,17 +279,16 @@ MT_INLINE void chain_quantized(mt_dtype type, const walk *j, bool int8, size_t b
       add_block(type, j, int8, w, dw, mw, b, v, acc);
     }
   }
-  for (size_t t = 0; t < j->n; t++) add_to_sum(j->sum[t], acc[t]);
+  end_chain(j, j->m->place[c], 0, j->n, acc);
 }
 
 /* ---- by type ----------------------------------------------------------------------------- */
 
 #define PLAIN_CASE(n) \
-  case n: tile_plain(type, j, k0, k1, t, n); break;
+  case n: tile_plain(type, j, c, t, n); break;
 
 MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) {
   for (size_t c = c0; c < c1; c++) {
-    size_t k0 = j->m->chain[c], k1 = j->m->chain[c + 1];
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, PLAIN_ROWS);
       switch (n) { PLAIN_CASE(1) PLAIN_CASE(2) PLAIN_CASE(3) PLAIN_CASE(4) }
@@ -293,9 +299,9 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
 MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
   for (size_t c = c0; c < c1; c++)
     if (MT_DOT && j->a->int8)
-      chain_quantized(type, j, true, j->m->chain[c], j->m->chain[c + 1]);
+      chain_quantized(type, j, true, c);
     else
-      chain_quantized(type, j, false, j->m->chain[c], j->m->chain[c + 1]);
+      chain_quantized(type, j, false, c);
 }
 
 #define DEFINE_CHAINS(name, type, kind)                                  \

@@ -86,6 +86,8 @@ int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
   for (size_t p = panel_begin; p < panel_end; p++)
     for (size_t row = row_begin; row < row_end; row += TILE) {
       size_t n = row_end - row < TILE ? row_end - row : TILE;
+      for (size_t t = 0; t < n; t++)
+        memset(acc + (row + t) * ld + p * LANES, 0, mt_panel_rows(m, p) * sizeof *acc);
       for (size_t u = 0; u < m->n_units; u++) {
         tile sum;
         unit_sum(m, p, u, a, row, n, sum);
