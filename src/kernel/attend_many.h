@@ -13,17 +13,27 @@ MT_INLINE const float *many_scales(const void *block, size_t head_dim) {
   return (const float *)(const void *)((const uint8_t *)block + MT_KV_BLOCK * head_dim);
 }
 
-/* The hardware sees a stream within a block; the first lines of the next one are asked for. */
-MT_INLINE void prefetch_block(const void *const *block, size_t j, size_t last) {
-  if (j % MT_KV_BLOCK || j + MT_KV_BLOCK >= last) return;
-  const char *next = block[j / MT_KV_BLOCK + 1];
-  MT_UNROLL for (size_t i = 0; i < 16; i++) __builtin_prefetch(next + 64 * i);
+/* What is read next, asked for while this is multiplied: each pass over a block asks for its share
+ * of another one, `step` bytes a turn, so that memory is never idle nor flooded. */
+typedef struct ahead {
+  const uint8_t *at;
+  size_t step;
+} ahead;
+
+/* Turn i; a step has at most `most` bytes. */
+MT_INLINE void ask_ahead(ahead a, size_t i, size_t most) {
+  MT_UNROLL for (size_t line = 0; line < most; line += 64)
+      __builtin_prefetch(a.at + i * a.step + line);
+}
+
+MT_INLINE size_t element_bytes(mt_kv_type type) {
+  return type == MT_KV_F16 ? 2 : type == MT_KV_F32 ? 4 : 1;
 }
 
 /* Scores of SCORE_KEYS keys from `key` on of a block, for n queries: qt [head_dim][QUERIES], s
  * [n][SEGMENT]. */
 MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, float scale,
-                           const uint8_t *block, size_t key, size_t n, float *s) {
+                           const uint8_t *block, size_t key, size_t n, ahead a, float *s) {
   VEC acc[SCORE_ROWS][2], f0 = vec_zero(), f1 = f0;
   const size_t at = key / MT_KV_TILE * head_dim * MT_KV_TILE + key % MT_KV_TILE;
   const size_t next = (int)LANES == (int)MT_KV_TILE ? head_dim * MT_KV_TILE : LANES;
@@ -33,6 +43,7 @@ MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, fl
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = vec_zero();
   for (size_t d = 0; d < head_dim; d++) {
+    ask_ahead(a, d, SCORE_KEYS * element_bytes(type));
     VEC k0 = load_kv(type, block, at + d * MT_KV_TILE);
     VEC k1 = load_kv(type, block, at + d * MT_KV_TILE + next);
     if (type == MT_KV_Q8) {
@@ -52,13 +63,18 @@ MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, fl
 }
 
 #define SCORE_CASE(n) \
-  case n: many_scores(type, head_dim, qt, scale, block, key, n, s); break;
+  case n: many_scores(type, head_dim, qt, scale, block, key, n, a, s); break;
 
-/* Columns of qt beyond the queries that there are hold zeros. */
+/* Columns of qt beyond the queries that there are hold zeros. `next` is the block to ask for. */
 MT_INLINE void score_keys(mt_kv_type type, size_t head_dim, const float *qt, float scale,
-                          const uint8_t *block, size_t key, size_t n, float *s) {
+                          const uint8_t *block, const uint8_t *next, size_t key, size_t n,
+                          float *s) {
+  const size_t groups = (n + SCORE_ROWS - 1) / SCORE_ROWS;
+  const size_t step = SCORE_KEYS * element_bytes(type) / groups;
+  ahead a = {next + key * head_dim * element_bytes(type), step};
   for (size_t t = 0, rows; t < n; t += rows, qt += rows, s += rows * SEGMENT) {
-    rows = n - t < SCORE_ROWS ? n - t : SCORE_ROWS;
+    rows = (mt_even_part(n - t, SCORE_ROWS) + 1) / 2 * 2; /* the tiles that there are */
+    if (rows > n - t) rows = n - t;
     switch (rows) {
       SCORE_CASE(1)
       SCORE_CASE(2)
@@ -71,25 +87,24 @@ MT_INLINE void score_keys(mt_kv_type type, size_t head_dim, const float *qt, flo
       case 11: SCORE_CASE(12)
 #endif
     }
+    a.at += head_dim * step;
   }
 }
 
-/* Goes on with the chains of n queries, n_vecs vectors of dimensions from d on, over keys [lo, hi).
- * p [n][SEGMENT]. */
-MT_INLINE void many_values(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
-                           size_t hi, const float *p, size_t d, size_t n_vecs, size_t n,
+/* Goes on with the chains of n queries, n_vecs vectors of dimensions from d on, over the slots
+ * [lo, hi) of a block. p [n][SEGMENT] begins with the block's first slot. */
+MT_INLINE void many_values(mt_kv_type type, size_t head_dim, const uint8_t *block, size_t lo,
+                           size_t hi, const float *p, size_t d, size_t n_vecs, size_t n, ahead a,
                            mt_attn_part *out) {
   VEC acc[VALUE_ROWS][VALUE_VECS];
   MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t i = 0; i < n_vecs; i++) acc[t][i] =
       vec_load(out[t].acc + d + i * LANES);
   for (size_t j = lo; j < hi; j++) {
-    const uint8_t *block = v_block[j / MT_KV_BLOCK];
-    const size_t slot = j % MT_KV_BLOCK;
-    prefetch_block(v_block, j, hi);
+    ask_ahead(a, j, n_vecs * LANES * element_bytes(type));
     VEC v[VALUE_VECS], f = vec_zero();
-    if (type == MT_KV_Q8) f = vec_set1(many_scales(block, head_dim)[slot]);
+    if (type == MT_KV_Q8) f = vec_set1(many_scales(block, head_dim)[j]);
     MT_UNROLL for (size_t i = 0; i < n_vecs; i++) {
-      v[i] = load_kv(type, block, slot * head_dim + d + i * LANES);
+      v[i] = load_kv(type, block, j * head_dim + d + i * LANES);
       if (type == MT_KV_Q8) v[i] = vec_mul(f, v[i]);
     }
     MT_UNROLL for (size_t t = 0; t < n; t++) {
@@ -102,10 +117,10 @@ MT_INLINE void many_values(mt_kv_type type, size_t head_dim, const void *const *
 }
 
 #define VALUE_CASE(n) \
-  case n: many_values(type, head_dim, v_block, lo, hi, p, d, n_vecs, n, out); break;
+  case n: many_values(type, head_dim, block, lo, hi, p, d, n_vecs, n, a, out); break;
 
-MT_INLINE void value_rows(mt_kv_type type, size_t head_dim, const void *const *v_block, size_t lo,
-                          size_t hi, const float *p, size_t d, size_t n_vecs, size_t n,
+MT_INLINE void value_rows(mt_kv_type type, size_t head_dim, const uint8_t *block, size_t lo,
+                          size_t hi, const float *p, size_t d, size_t n_vecs, size_t n, ahead a,
                           mt_attn_part *out) {
   switch (n) {
     VALUE_CASE(1)
@@ -117,25 +132,72 @@ MT_INLINE void value_rows(mt_kv_type type, size_t head_dim, const void *const *v
   }
 }
 
+/* What queries see of a block, as slots: [lo, hi) each, [begin, end) all of them. */
+typedef struct view {
+  size_t lo[VALUE_ROWS], hi[VALUE_ROWS], begin, end;
+  bool same; /* all see [begin, end) */
+} view;
+
+MT_INLINE size_t slot_of(size_t key, size_t base) {
+  size_t slot = key > base ? key - base : 0;
+  return slot < MT_KV_BLOCK ? slot : MT_KV_BLOCK;
+}
+
+/* Of the block that begins with key `base`. */
+MT_INLINE view view_of(size_t base, const size_t *lo, const size_t *hi, size_t n) {
+  view w;
+  w.begin = 0;
+  w.end = MT_KV_BLOCK;
+  size_t least = MT_KV_BLOCK, most = 0;
+  for (size_t t = 0; t < n; t++) {
+    size_t from = slot_of(lo[t], base), to = slot_of(hi[t], base);
+    w.lo[t] = from;
+    w.hi[t] = to;
+    if (from > w.begin) w.begin = from;
+    if (to < w.end) w.end = to;
+    if (from < least) least = from;
+    if (to > most) most = to;
+  }
+  if (w.begin > w.end) w.begin = w.end;
+  w.same = least == w.begin && most == w.end;
+  return w;
+}
+
 /* Values for n queries: what all of them see together, what some see before and after it one by
  * one, so that each adds its keys in ascending order and none that it does not see. */
-MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v_block,
-                          const size_t *lo, const size_t *hi, const float *p, size_t d,
-                          size_t n_vecs, size_t n, mt_attn_part *out) {
-  size_t begin = lo[0], end = hi[0];
-  for (size_t t = 1; t < n; t++) {
-    if (lo[t] > begin) begin = lo[t];
-    if (hi[t] < end) end = hi[t];
+MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const uint8_t *block, const view *w,
+                          const float *p, size_t d, size_t n_vecs, size_t n, ahead a,
+                          mt_attn_part *out) {
+  for (size_t t = 0; !w->same && t < n; t++)
+    if (w->lo[t] < w->begin)
+      value_rows(type, head_dim, block, w->lo[t], w->begin, p + t * SEGMENT, d, n_vecs, 1, a,
+                 out + t);
+  value_rows(type, head_dim, block, w->begin, w->end, p, d, n_vecs, n, a, out);
+  for (size_t t = 0; !w->same && t < n; t++) {
+    size_t from = w->lo[t] > w->end ? w->lo[t] : w->end;
+    if (from < w->hi[t])
+      value_rows(type, head_dim, block, from, w->hi[t], p + t * SEGMENT, d, n_vecs, 1, a, out + t);
   }
-  if (begin > end) begin = end;
-  for (size_t t = 0; t < n; t++)
-    if (lo[t] < begin)
-      value_rows(type, head_dim, v_block, lo[t], begin, p + t * SEGMENT, d, n_vecs, 1, out + t);
-  value_rows(type, head_dim, v_block, begin, end, p, d, n_vecs, n, out);
-  for (size_t t = 0; t < n; t++) {
-    size_t from = lo[t] > end ? lo[t] : end;
-    if (from < hi[t])
-      value_rows(type, head_dim, v_block, from, hi[t], p + t * SEGMENT, d, n_vecs, 1, out + t);
+}
+
+/* Block after block, so that it comes from the first cache for all queries and dimensions but the
+ * first. `base` is the block's first key, `next` the block to ask for. */
+MT_INLINE void value_block(mt_kv_type type, size_t head_dim, const uint8_t *block,
+                           const uint8_t *next, size_t base, const size_t *lo, const size_t *hi,
+                           const float *p, size_t n, mt_attn_part *out) {
+  const size_t bytes = element_bytes(type), groups = (n + VALUE_ROWS - 1) / VALUE_ROWS;
+  for (size_t t = 0, rows; t < n; t += rows, p += rows * SEGMENT) {
+    rows = mt_even_part(n - t, VALUE_ROWS);
+    const view w = view_of(base, lo + t, hi + t, rows);
+    for (size_t d = 0, vecs; d + LANES <= head_dim; d += vecs * LANES) {
+      vecs = d + VALUE_VECS * LANES <= head_dim ? VALUE_VECS : 1;
+      const ahead a = {next, vecs * LANES * bytes / groups};
+      if (vecs == VALUE_VECS)
+        value_dims(type, head_dim, block, &w, p, d, VALUE_VECS, rows, a, out + t);
+      else
+        value_dims(type, head_dim, block, &w, p, d, 1, rows, a, out + t);
+      next += MT_KV_BLOCK * a.step;
+    }
   }
 }
 
@@ -149,23 +211,19 @@ MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const flo
     if (hi[t] > last) last = hi[t];
     memset(out[t].acc, 0, head_dim * sizeof(float));
   }
-  for (size_t d = 0; d < head_dim; d++)
-    for (size_t t = 0; t < QUERIES; t++) qt[d * QUERIES + t] = t < n ? q[t][d] : 0;
+  for (size_t t = 0; t < n + n % 2; t++)
+    for (size_t d = 0; d < head_dim; d++) qt[d * QUERIES + t] = t < n ? q[t][d] : 0;
+  const size_t begin = first / MT_KV_BLOCK, end = (last + MT_KV_BLOCK - 1) / MT_KV_BLOCK;
   for (size_t j = first / SCORE_KEYS * SCORE_KEYS; j < last; j += SCORE_KEYS) {
-    prefetch_block(k_block, j, last);
-    score_keys(type, head_dim, qt, scale, k_block[j / MT_KV_BLOCK], j % MT_KV_BLOCK, n, s + j);
+    size_t b = j / MT_KV_BLOCK;
+    score_keys(type, head_dim, qt, scale, k_block[b], b + 1 < end ? k_block[b + 1] : v_block[begin],
+               j % MT_KV_BLOCK, n, s + j);
   }
   for (size_t t = 0; t < n; t++) softmax_part(s + t * SEGMENT, lo[t], hi[t], &out[t]);
-  for (size_t t = 0, rows; t < n; t += rows) {
-    const float *p = s + t * SEGMENT;
-    size_t d = 0;
-    rows = mt_even_part(n - t, VALUE_ROWS);
-    for (; d + VALUE_VECS * LANES <= head_dim; d += VALUE_VECS * LANES)
-      value_dims(type, head_dim, v_block, lo + t, hi + t, p, d, VALUE_VECS, rows, out + t);
-    for (; d + LANES <= head_dim; d += LANES)
-      value_dims(type, head_dim, v_block, lo + t, hi + t, p, d, 1, rows, out + t);
-    for (size_t i = 0; d < head_dim && i < rows; i++)
-      values_tail(type, head_dim, v_block, lo[t + i], hi[t + i], p + i * SEGMENT, d,
-                  out[t + i].acc);
-  }
+  for (size_t b = begin; b < end; b++)
+    value_block(type, head_dim, v_block[b], v_block[b + 1 < end ? b + 1 : b], b * MT_KV_BLOCK, lo,
+                hi, s + b * MT_KV_BLOCK, n, out);
+  const size_t done = head_dim / LANES * LANES;
+  for (size_t t = 0; done < head_dim && t < n; t++)
+    values_tail(type, head_dim, v_block, lo[t], hi[t], s + t * SEGMENT, done, out[t].acc);
 }

@@ -175,6 +175,7 @@ static inline float mt_bf16_to_f32(uint16_t h) {
  * that only the last product can round (gradual underflow). */
 #define MT_EXP_MIN        (-104.0f)
 #define MT_EXP_MAX        89.0f
+#define MT_EXP_NORMAL     (-86.0f) /* from here to 0 the result is a normal number */
 #define MT_EXP_LOG2E      0x1.715476p+0f
 #define MT_EXP_MAGIC      0x1.8p+23f
 #define MT_EXP_MAGIC_BITS 0x4b400000u

@@ -86,9 +86,19 @@ void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out) {
   for (size_t l = 0; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
   max += 0.0f;
   m = _mm256_set1_ps(max);
+  const __m256 least = _mm256_set1_ps(MT_EXP_NORMAL);
   for (size_t j = begin; j < hi; j += KEYS) {
-    __m256 p0 = exp_x8(_mm256_sub_ps(_mm256_loadu_ps(s + j), m));
-    __m256 p1 = exp_x8(_mm256_sub_ps(_mm256_loadu_ps(s + j + LANES), m));
+    __m256 p0 = _mm256_sub_ps(_mm256_loadu_ps(s + j), m);
+    __m256 p1 = _mm256_sub_ps(_mm256_loadu_ps(s + j + LANES), m);
+    __m256 normal =
+        _mm256_and_ps(_mm256_cmp_ps(p0, least, _CMP_GE_OQ), _mm256_cmp_ps(p1, least, _CMP_GE_OQ));
+    if (_mm256_movemask_ps(normal) == 0xff) {
+      p0 = exp_normal_x8(p0);
+      p1 = exp_normal_x8(p1);
+    } else {
+      p0 = exp_x8(p0);
+      p1 = exp_x8(p1);
+    }
     _mm256_storeu_ps(s + j, p0);
     _mm256_storeu_ps(s + j + LANES, p1);
     sum0 = _mm256_add_ps(sum0, p0);

@@ -93,15 +93,11 @@ MT_INLINE float tree_16(__m256 a, __m256 b) {
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_movehdup_ps(q)));
 }
 
-MT_INLINE __m256 exp_x8(__m256 x) {
-  /* The second operand is what comes out where one is NaN. */
-  x = _mm256_min_ps(_mm256_set1_ps(MT_EXP_MAX), x);
-  x = _mm256_max_ps(_mm256_set1_ps(MT_EXP_MIN), x);
+/* e^r of exp's recipe; n + MT_EXP_MAGIC goes to *shifted. */
+MT_INLINE __m256 exp_rest_x8(__m256 x, __m256 *shifted) {
   const __m256 magic = _mm256_set1_ps(MT_EXP_MAGIC);
-  __m256 shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(MT_EXP_LOG2E), magic);
-  __m256 n = _mm256_sub_ps(shifted, magic);
-  __m256i i =
-      _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32((int)MT_EXP_MAGIC_BITS));
+  *shifted = _mm256_fmadd_ps(x, _mm256_set1_ps(MT_EXP_LOG2E), magic);
+  __m256 n = _mm256_sub_ps(*shifted, magic);
   __m256 r = _mm256_fmadd_ps(n, _mm256_set1_ps(-MT_EXP_LN2_HI), x);
   r = _mm256_fmadd_ps(n, _mm256_set1_ps(-MT_EXP_LN2_LO), r);
   __m256 q = _mm256_set1_ps(MT_EXP_Q4);
@@ -109,11 +105,28 @@ MT_INLINE __m256 exp_x8(__m256 x) {
   q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(MT_EXP_Q2));
   q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(MT_EXP_Q1));
   q = _mm256_fmadd_ps(q, r, _mm256_set1_ps(MT_EXP_Q0));
-  __m256 p = _mm256_add_ps(_mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
+  return _mm256_add_ps(_mm256_fmadd_ps(q, _mm256_mul_ps(r, r), r), _mm256_set1_ps(1.0f));
+}
+
+MT_INLINE __m256 exp_x8(__m256 x) {
+  /* The second operand is what comes out where one is NaN. */
+  x = _mm256_min_ps(_mm256_set1_ps(MT_EXP_MAX), x);
+  x = _mm256_max_ps(_mm256_set1_ps(MT_EXP_MIN), x);
+  __m256 shifted, p = exp_rest_x8(x, &shifted);
+  __m256i i =
+      _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_set1_epi32((int)MT_EXP_MAGIC_BITS));
   __m256i half = _mm256_srai_epi32(i, 1), bias = _mm256_set1_epi32(127);
   __m256i rest = _mm256_add_epi32(_mm256_sub_epi32(i, half), bias);
   p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
   return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(rest, 23)));
+}
+
+/* The same where MT_EXP_NORMAL <= x <= 0: the result is a normal number, so that the power of two
+ * is exact, an integer added to the exponent (the magic number's bits are shifted out). */
+MT_INLINE __m256 exp_normal_x8(__m256 x) {
+  __m256 shifted, p = exp_rest_x8(x, &shifted);
+  __m256i n = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), n));
 }
 
 MT_INLINE float exp_x1(float x) {

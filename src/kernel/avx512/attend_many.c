@@ -20,15 +20,10 @@ MT_INLINE __m512 load_kv(mt_kv_type type, const uint8_t *block, size_t i) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
 }
 
-MT_INLINE __m512 exp_x16(__m512 x) {
-  /* The second operand is what comes out where one is NaN. */
-  x = _mm512_min_ps(_mm512_set1_ps(MT_EXP_MAX), x);
-  x = _mm512_max_ps(_mm512_set1_ps(MT_EXP_MIN), x);
+MT_INLINE __m512 exp_rest_x16(__m512 x, __m512 *shifted) {
   const __m512 magic = _mm512_set1_ps(MT_EXP_MAGIC);
-  __m512 shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(MT_EXP_LOG2E), magic);
-  __m512 n = _mm512_sub_ps(shifted, magic);
-  __m512i i =
-      _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32((int)MT_EXP_MAGIC_BITS));
+  *shifted = _mm512_fmadd_ps(x, _mm512_set1_ps(MT_EXP_LOG2E), magic);
+  __m512 n = _mm512_sub_ps(*shifted, magic);
   __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-MT_EXP_LN2_HI), x);
   r = _mm512_fmadd_ps(n, _mm512_set1_ps(-MT_EXP_LN2_LO), r);
   __m512 q = _mm512_set1_ps(MT_EXP_Q4);
@@ -36,11 +31,27 @@ MT_INLINE __m512 exp_x16(__m512 x) {
   q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q2));
   q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q1));
   q = _mm512_fmadd_ps(q, r, _mm512_set1_ps(MT_EXP_Q0));
-  __m512 p = _mm512_add_ps(_mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+  return _mm512_add_ps(_mm512_fmadd_ps(q, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+}
+
+MT_INLINE __m512 exp_x16(__m512 x) {
+  /* The second operand is what comes out where one is NaN. */
+  x = _mm512_min_ps(_mm512_set1_ps(MT_EXP_MAX), x);
+  x = _mm512_max_ps(_mm512_set1_ps(MT_EXP_MIN), x);
+  __m512 shifted, p = exp_rest_x16(x, &shifted);
+  __m512i i =
+      _mm512_sub_epi32(_mm512_castps_si512(shifted), _mm512_set1_epi32((int)MT_EXP_MAGIC_BITS));
   __m512i half = _mm512_srai_epi32(i, 1), bias = _mm512_set1_epi32(127);
   __m512i rest = _mm512_add_epi32(_mm512_sub_epi32(i, half), bias);
   p = _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(half, bias), 23)));
   return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(rest, 23)));
+}
+
+/* As exp_normal_x8. */
+MT_INLINE __m512 exp_normal_x16(__m512 x) {
+  __m512 shifted, p = exp_rest_x16(x, &shifted);
+  __m512i n = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), n));
 }
 
 /* As mt_softmax_part_avx2. */
@@ -56,7 +67,9 @@ static void softmax_part(float *s, size_t lo, size_t hi, mt_attn_part *out) {
   max += 0.0f;
   m = _mm512_set1_ps(max);
   for (size_t j = begin; j < hi; j += LANES) {
-    __m512 p = exp_x16(_mm512_sub_ps(_mm512_loadu_ps(s + j), m));
+    __m512 p = _mm512_sub_ps(_mm512_loadu_ps(s + j), m);
+    bool normal = _mm512_cmp_ps_mask(p, _mm512_set1_ps(MT_EXP_NORMAL), _CMP_GE_OQ) == 0xffff;
+    p = normal ? exp_normal_x16(p) : exp_x16(p);
     _mm512_storeu_ps(s + j, p);
     sum = _mm512_add_ps(sum, p);
   }
