@@ -168,6 +168,7 @@ int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_f
 
 typedef struct mt_model_stats { /* sums since mt_model_reset_stats, of one rank */
   uint64_t steps, rows;
+  uint64_t tiled_steps; /* of these, cut in two tiles whose sums travel between nodes meanwhile */
   uint64_t embed_ns, attention_ns, ffn_ns, head_ns; /* collectives included */
   uint64_t collective_ns;                           /* of these, inside collectives */
   uint64_t weight_bytes, kv_bytes;                  /* read */
