@@ -112,6 +112,9 @@ typedef struct mt_model_options {
   void *progress_arg;
   mt_reduce_inside reduce_inside; /* of sums over ranks; the bits are the same for each */
   mt_reduce_between reduce_between;
+  /* For mt_model_predict; mt_model_load asks its communicator. */
+  int groups; /* of ranks that share memory (nodes); 0 or 1: all do */
+  bool leads; /* of several, the rank leads its group, and holds what the others send */
 } mt_model_options;
 
 typedef struct mt_model_memory {

@@ -65,11 +65,13 @@ size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_
   area a[MAX_AREAS];
   size_t n = list_areas(&b, cfg, s, opt, n_ranks, is_root, 16, a), bytes = 0;
   for (size_t i = 0; i < n; i++) bytes += mt_round64(a[i].count * a[i].size);
-  size_t acc = opt->max_rows * (size_t)cfg->hidden *
-               (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
+  size_t sums = 0;
+  if (!mt_reduce_bytes(opt->max_rows, cfg->hidden, opt->groups > 1 ? opt->groups : 1, opt->leads,
+                       &sums))
+    return SIZE_MAX / 2; /* more than there is; mt_reduce_new says why */
   size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim,
          ffn = s->ffn.end - s->ffn.begin;
-  return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn, opt->int8_activations);
+  return bytes + sums + act_bytes(opt->max_rows, cfg->hidden + q + ffn, opt->int8_activations);
 }
 
 /* The largest need of each activation buffer over all layers. */
