@@ -186,7 +186,8 @@ uint64_t mt_model_file_bytes_read(const mt_model *m); /* at load, by this rank *
 
 /* Attention probe: while `on`, the last row of each step leaves its attention weights behind.
  * mt_model_attention then gathers, on rank 0, weight [n_layers][n_heads][n_keys] (positions 0 …
- * n_keys − 1; 0 where not seen). Collective. */
+ * n_keys − 1; 0 where not seen). MT_ENOMEM is agreed upon, and leaves the probe off on all ranks.
+ * Collective. */
 int mt_model_probe_attention(mt_model *m, bool on, mt_err *e);
 int mt_model_attention(mt_model *m, size_t n_keys, float *weight, mt_err *e);
 
