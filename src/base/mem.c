@@ -50,6 +50,7 @@ void *mt_realloc(void *p, size_t n, size_t size) {
 #ifdef HEAP_PAGES /* AddressSanitizer sees a step beyond the end only in memory of its own */
 void *mt_pages_alloc(size_t bytes) {
   void *p = NULL;
+  if (bytes >> 36) return NULL; /* it ends a program that asks for more than it ever has */
   if (posix_memalign(&p, bytes >= HUGE_FROM_BYTES ? HUGE_PAGE_BYTES : CACHE_LINE, bytes))
     return NULL;
   return memset(p, 0, bytes);
