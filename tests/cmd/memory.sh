@@ -163,6 +163,6 @@ if [ -r "$SMOLLM2" ]; then
     done
   done
 else
-  echo "skipped SmolLM2: MUTIRAO_SMOLLM2 names no file"
+  echo "skipped SmolLM2: not at $SMOLLM2 (make model-smollm2, or MUTIRAO_SMOLLM2)"
 fi
 finish
