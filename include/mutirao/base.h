@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MT_VERSION "0.1.0"
+
 /* ---- errors ------------------------------------------------------------------------------ */
 
 enum {

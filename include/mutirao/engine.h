@@ -78,7 +78,8 @@ int mt_engine_step(mt_engine *g, bool *busy, mt_err *e);
 /* Rank 0: releases the followers, who return. Call it once, also after a failed run. */
 int mt_engine_stop(mt_engine *g, mt_err *e);
 /* Other ranks: does as the plans say until the stop. The failure of a step is every rank's and is
- * returned. */
+ * returned; want of memory on one of them for statistics, probe or attention is returned by rank
+ * 0's call alone, after which work may go on. */
 int mt_engine_follow(mt_engine *g, mt_err *e);
 
 /* Rank 0: statistics of every rank [n_ranks] since the last reset, and reset. Collective with

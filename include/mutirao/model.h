@@ -112,6 +112,9 @@ typedef struct mt_model_options {
   void *progress_arg;
   mt_reduce_inside reduce_inside; /* of sums over ranks; the bits are the same for each */
   mt_reduce_between reduce_between;
+  /* For mt_model_predict; mt_model_load asks its communicator. */
+  int groups; /* of ranks that share memory (nodes); 0 or 1: all do */
+  bool leads; /* of several, the rank leads its group, and holds what the others send */
 } mt_model_options;
 
 typedef struct mt_model_memory {
@@ -168,6 +171,7 @@ int mt_model_forward(mt_model *m, const mt_row *rows, size_t n_rows, mt_logits_f
 
 typedef struct mt_model_stats { /* sums since mt_model_reset_stats, of one rank */
   uint64_t steps, rows;
+  uint64_t tiled_steps; /* of these, cut in two tiles whose sums travel between nodes meanwhile */
   uint64_t embed_ns, attention_ns, ffn_ns, head_ns; /* collectives included */
   uint64_t collective_ns;                           /* of these, inside collectives */
   uint64_t weight_bytes, kv_bytes;                  /* read */
@@ -182,7 +186,8 @@ uint64_t mt_model_file_bytes_read(const mt_model *m); /* at load, by this rank *
 
 /* Attention probe: while `on`, the last row of each step leaves its attention weights behind.
  * mt_model_attention then gathers, on rank 0, weight [n_layers][n_heads][n_keys] (positions 0 …
- * n_keys − 1; 0 where not seen). Collective. */
+ * n_keys − 1; 0 where not seen). MT_ENOMEM is agreed upon, and leaves the probe off on all ranks.
+ * Collective. */
 int mt_model_probe_attention(mt_model *m, bool on, mt_err *e);
 int mt_model_attention(mt_model *m, size_t n_keys, float *weight, mt_err *e);
 

@@ -7,8 +7,6 @@
 
 #include "mutirao/base.h"
 
-#define MT_VERSION "0.1.0"
-
 typedef enum mt_command {
   MT_CMD_GENERATE,
   MT_CMD_CHAT,

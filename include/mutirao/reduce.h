@@ -48,6 +48,9 @@ typedef struct mt_reduce_options {
 int mt_reduce_new(mt_reduce **out, mt_comm *c, const mt_reduce_options *o, size_t max_rows,
                   size_t width, mt_err *e);
 void mt_reduce_free(mt_reduce *r); /* NULL allowed; collective */
+/* Bytes of them on one rank, where ranks that share memory form so many groups, if it leads its
+ * group or not. False where they cannot be counted. Not collective. */
+bool mt_reduce_bytes(size_t max_rows, size_t width, int groups, bool leads, size_t *bytes);
 /* This rank's accumulator [n_rows][width] for the coming sum, which must be of so many rows; the
  * caller fills it. Another one for each sum: others may still read that of the last. */
 int64_t *mt_reduce_acc(mt_reduce *r, size_t n_rows);

@@ -27,6 +27,17 @@ typedef struct inspection {
 static const uint32_t lengths[] = {2048, 4096, 8192, 16384, 32768, 65536, 131072};
 enum { N_LENGTHS = sizeof lengths / sizeof lengths[0] };
 
+/* The ranks of a node follow each other; the first leads them. */
+static bool leads(uint32_t rank, uint32_t n_ranks, int nodes) {
+  bool first = false;
+  for (int i = 0; i < nodes; i++) {
+    size_t begin, end;
+    mt_team_share(n_ranks, i, nodes, &begin, &end);
+    first |= begin == rank;
+  }
+  return first;
+}
+
 static int look(inspection *x, mt_err *e) {
   x->n_ranks = mt_opt_is_set(x->o, "ranks") ? (uint32_t)mt_opt_int(x->o, "ranks") : 1;
   int rc = mt_opt_find_model(x->o, &x->path, e);
@@ -41,6 +52,9 @@ static int look(inspection *x, mt_err *e) {
                                                     : DEFAULT_CTX;
   x->opt.max_seqs = 1;
   x->opt.max_rows = DEFAULT_ROWS;
+  x->opt.groups = (int)mt_opt_int(x->o, "nodes");
+  if (x->opt.groups > (int)x->n_ranks)
+    return mt_err_set(e, MT_EINVAL, "--nodes %d: there are %u ranks", x->opt.groups, x->n_ranks);
   x->limit = mt_opt_is_set(x->o, "max-memory") ? mt_opt_u64(x->o, "max-memory")
                                                : mt_cpu_memory_available_bytes(x->cpu);
   x->memory = mt_calloc(x->n_ranks, sizeof *x->memory);
@@ -49,6 +63,7 @@ static int look(inspection *x, mt_err *e) {
     return mt_err_set(e, MT_ENOMEM, "no memory for a plan of %u ranks", x->n_ranks);
   mt_shard_dims d = mt_model_shard_dims(&x->cfg);
   for (uint32_t r = 0; !rc && r < x->n_ranks; r++) {
+    x->opt.leads = leads(r, x->n_ranks, x->opt.groups);
     rc = mt_model_predict(&x->cfg, x->w, x->n_ranks, r, &x->opt, &x->memory[r], e);
     if (!rc) rc = mt_shard_plan(&d, x->n_ranks, r, &x->shard[r], e);
   }

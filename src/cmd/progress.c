@@ -27,10 +27,12 @@ void mt_progress_tell(void *progress, uint64_t done, uint64_t total) {
   mt_progress *p = progress;
   uint64_t now = mt_clock_ns();
   char line[160];
-  if (!p->start_ns) {
+  if (!p->start_ns || done < p->done) { /* what was read was of no use: it starts anew */
     p->start_ns = now;
     p->next_ns = total < SMALL_BYTES ? now + QUICK_NS : now;
+    p->next_part = 1;
   }
+  p->done = done;
   bool due = p->terminal
                  ? now >= p->next_ns && mt_log_level() >= MT_LOG_WARN
                  : total >= SMALL_BYTES && done < total && done >= total / PARTS * p->next_part;

@@ -9,7 +9,8 @@ typedef struct mt_progress {
   int n_ranks;
   bool terminal;      /* the line can be overwritten */
   bool shown;         /* there is one to remove */
-  uint64_t start_ns;  /* of the first call */
+  uint64_t start_ns;  /* of the first call, or of the first after less was done than before */
+  uint64_t done;      /* bytes at the last call */
   uint64_t next_ns;   /* when the line changes next */
   unsigned next_part; /* quarter that is told next */
 } mt_progress;

@@ -56,8 +56,11 @@ void mt_report_log(const mt_report *r) {
   format_bytes((double)kv, k);
   format_bytes((double)most_w, mw);
   format_bytes((double)most_kv, mk);
-  fprintf(stderr, "\n%llu passes through the layers on %d rank%s; read: weights %s, KV cache %s",
-          (unsigned long long)r->counts.passes, r->n_ranks, r->n_ranks > 1 ? "s" : "", w, k);
+  fprintf(stderr, "\n%llu passes through the layers on %d rank%s",
+          (unsigned long long)r->counts.passes, r->n_ranks, r->n_ranks > 1 ? "s" : "");
+  if (r->rank[0].tiled_steps)
+    fprintf(stderr, ", %llu of them in two tiles", (unsigned long long)r->rank[0].tiled_steps);
+  fprintf(stderr, "; read: weights %s, KV cache %s", w, k);
   if (r->n_ranks > 1) fprintf(stderr, " (a rank at most %s and %s)", mw, mk);
   fputc('\n', stderr);
 }

@@ -128,6 +128,8 @@ static size_t largest_room(const mt_session *s, mt_model_options *opt, mt_err *e
   if (mt_model_open(s->path, &w, &cfg, e)) return MT_KV_BLOCK; /* loading will say why */
   uint64_t tokens = cfg.context;
   opt->kv_tokens = 0;
+  opt->groups = mt_comm_groups(s->comm);
+  opt->leads = true; /* any rank may */
   for (int r = 0; r < mt_comm_size(s->comm); r++) {
     mt_model_memory p;
     if (mt_model_predict(&cfg, w, (uint32_t)mt_comm_size(s->comm), (uint32_t)r, opt, &p, e)) break;

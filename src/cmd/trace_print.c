@@ -145,7 +145,8 @@ static mt_json *rank_json(const mt_model_stats *st) {
                {"collective_ns", st->collective_ns},
                {"weight_bytes", st->weight_bytes},
                {"kv_bytes", st->kv_bytes},
-               {"network_bytes", st->net_bytes}};
+               {"network_bytes", st->net_bytes},
+               {"tiled_steps", st->tiled_steps}};
   mt_json *j = mt_json_new_object();
   for (size_t i = 0; j && i < sizeof field / sizeof field[0]; i++)
     if (mt_set_int(j, field[i].key, field[i].v)) {

@@ -80,15 +80,23 @@ int mt_plan_gather_stats(mt_engine *g, mt_model_stats *stats, mt_err *e) {
   return rc;
 }
 
+/* What the ranks agreed upon rank 0 knows too, and says what comes next: want of memory for what
+ * was only asked about ends nothing here. */
+static int known(int rc) {
+  return rc == MT_ENOMEM ? MT_OK : rc;
+}
+
 int mt_engine_follow(mt_engine *g, mt_err *e) {
   for (;;) {
     int rc = mt_plan_share(g, e);
     if (rc) return rc;
     switch (g->plan.kind) {
       case MT_STEP_RUN: rc = mt_plan_run(g, NULL, e); break;
-      case MT_STEP_STATS: rc = mt_plan_gather_stats(g, NULL, e); break;
-      case MT_STEP_PROBE: rc = mt_model_probe_attention(g->m, g->plan.argument != 0, e); break;
-      case MT_STEP_ATTENTION: rc = mt_model_attention(g->m, g->plan.argument, NULL, e); break;
+      case MT_STEP_STATS: rc = known(mt_plan_gather_stats(g, NULL, e)); break;
+      case MT_STEP_PROBE: rc = known(mt_model_probe_attention(g->m, g->plan.argument, e)); break;
+      case MT_STEP_ATTENTION:
+        rc = known(mt_model_attention(g->m, g->plan.argument, NULL, e));
+        break;
       case MT_STEP_STOP: return MT_OK;
     }
     if (rc) return rc;

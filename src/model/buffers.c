@@ -65,11 +65,13 @@ size_t mt_buffers_bytes(const mt_model_config *cfg, const mt_shard *s, const mt_
   area a[MAX_AREAS];
   size_t n = list_areas(&b, cfg, s, opt, n_ranks, is_root, 16, a), bytes = 0;
   for (size_t i = 0; i < n; i++) bytes += mt_round64(a[i].count * a[i].size);
-  size_t acc = opt->max_rows * (size_t)cfg->hidden *
-               (sizeof(int64_t) + sizeof(float)); /* the all-reduce's */
+  size_t sums = 0;
+  if (!mt_reduce_bytes(opt->max_rows, cfg->hidden, opt->groups > 1 ? opt->groups : 1, opt->leads,
+                       &sums))
+    return SIZE_MAX / 2; /* more than there is; mt_reduce_new says why */
   size_t q = (size_t)(s->heads.end - s->heads.begin) * cfg->head_dim,
          ffn = s->ffn.end - s->ffn.begin;
-  return bytes + acc + act_bytes(opt->max_rows, cfg->hidden + q + ffn, opt->int8_activations);
+  return bytes + sums + act_bytes(opt->max_rows, cfg->hidden + q + ffn, opt->int8_activations);
 }
 
 /* The largest need of each activation buffer over all layers. */
@@ -116,14 +118,19 @@ int mt_buffers_new(mt_model *m, mt_err *e) {
   return reserve_acts(m, e);
 }
 
+static void free_probe(mt_buffers *b) {
+  free(b->probe);
+  free(b->probe_max);
+  b->probe = b->probe_max = NULL;
+}
+
 void mt_buffers_free(mt_model *m) {
   mt_buffers *b = m->buf;
   if (!b) return;
   for (int a = 0; a < MT_INPUT_LAYOUTS; a++) mt_act_free(&b->in[a]);
   mt_act_free(&b->att_act);
   mt_act_free(&b->ffn_act);
-  free(b->probe);
-  free(b->probe_max);
+  free_probe(b);
   mt_pages_free(b->mem, b->mem_bytes);
   free(b);
   m->buf = NULL;
@@ -131,9 +138,7 @@ void mt_buffers_free(mt_model *m) {
 
 int mt_model_probe_attention(mt_model *m, bool on, mt_err *e) {
   mt_buffers *b = m->buf;
-  free(b->probe);
-  free(b->probe_max);
-  b->probe = b->probe_max = NULL;
+  free_probe(b);
   int rc = MT_OK;
   if (on) {
     size_t heads = m->shard.heads.end - m->shard.heads.begin, tokens = m->opt.kv_tokens, n;
@@ -143,7 +148,9 @@ int mt_model_probe_attention(mt_model *m, bool on, mt_err *e) {
     if (!b->probe || !b->probe_max)
       rc = mt_err_set(e, MT_ENOMEM, "no memory to keep the attention of %zu tokens", tokens);
   }
-  return mt_comm_agree(m->comm, rc, e);
+  rc = mt_comm_agree(m->comm, rc, e);
+  if (rc) free_probe(b); /* on all ranks or on none */
+  return rc;
 }
 
 int mt_model_attention(mt_model *m, size_t n_keys, float *weight, mt_err *e) {
@@ -151,11 +158,11 @@ int mt_model_attention(mt_model *m, size_t n_keys, float *weight, mt_err *e) {
   size_t heads = m->shard.heads.end - m->shard.heads.begin, rows = m->cfg.n_layers * heads,
          total = 0;
   bool root = mt_comm_rank(m->comm) == 0;
-  float *send = mt_malloc(rows * n_keys, sizeof *send);
-  float *all = mt_malloc(root ? (size_t)m->cfg.n_layers * m->cfg.n_heads * n_keys : 1, sizeof *all);
-  int rc = send && all && b->probe && n_keys <= m->opt.kv_tokens
-               ? MT_OK
-               : mt_err_set(e, MT_ENOMEM, "no attention kept for %zu keys", n_keys);
+  size_t most = root ? (size_t)m->cfg.n_layers * m->cfg.n_heads : 1;
+  bool kept = b->probe && n_keys <= m->opt.kv_tokens; /* so their product fits */
+  float *send = kept ? mt_malloc(rows * n_keys, sizeof *send) : NULL;
+  float *all = kept ? mt_malloc(most * n_keys, sizeof *all) : NULL;
+  int rc = send && all ? MT_OK : mt_err_set(e, MT_ENOMEM, "no attention kept for %zu keys", n_keys);
   if ((rc = mt_comm_agree(m->comm, rc, e))) goto out;
   for (size_t i = 0; i < rows; i++)
     for (size_t k = 0; k < n_keys; k++) send[i * n_keys + k] = b->probe[i * m->opt.kv_tokens + k];

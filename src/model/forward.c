@@ -483,6 +483,7 @@ static int run_layers(mt_step *s, uint64_t *attention_ns, mt_err *e) {
   tiles t;
   int rc = MT_OK;
   cut_step(s, &t);
+  if (t.n > 1) m->stats.tiled_steps++;
   for (uint32_t l = 0; !rc && l < m->cfg.n_layers; l++) {
     uint64_t start = mt_clock_ns();
     for (size_t i = 0; !rc && i < t.n; i++) {

@@ -41,9 +41,10 @@ static uint64_t hash_part(const mt_loader *l, uint64_t h, const mt_load_part *p)
   return mt_hash64(h, m->unit, (m->n_units + 1) * sizeof *m->unit);
 }
 
+/* The version stands for the code that puts rows in their places, which no other hash knows of. */
 static int make_key(const mt_loader *l, mt_slice_key *key, mt_err *e) {
   bool has[MT_DTYPE_COUNT] = {false};
-  uint64_t h = MT_HASH_INIT, layout;
+  uint64_t h = mt_hash64(MT_HASH_INIT, MT_VERSION, sizeof MT_VERSION), layout;
   for (size_t g = 0; g < l->n_groups; g++)
     for (int i = 0; i < l->group[g].n; i++) {
       h = hash_part(l, h, &l->group[g].part[i]);
@@ -61,10 +62,17 @@ static int make_key(const mt_loader *l, mt_slice_key *key, mt_err *e) {
 
 /* ---- chunks and threads ------------------------------------------------------------------ */
 
+/* A round ends after so long: a rank that waits for another's file learns that it goes on, and its
+ * watchdog, which knows rounds only, takes for a hang what is one. */
+enum { ROUND_NS = 100 * 1000000 };
+
 typedef struct keep_job {
   mt_loader *l;
   mt_slice *file;
   bool write;
+  size_t *done;      /* [threads] chunks of its shares, in all rounds */
+  uint64_t until_ns; /* this round */
+  _Atomic bool left; /* chunks for another round */
 } keep_job;
 
 /* Byte of m->data at which a thread's share of a group begins, as columns_thread (load_columns.c)
@@ -86,56 +94,83 @@ static size_t chunk_from(size_t byte) {
   return byte / MT_SLICE_CHUNK + (byte % MT_SLICE_CHUNK != 0);
 }
 
+static void keep_chunk(const keep_job *j, size_t c) {
+  uint8_t *at = (uint8_t *)j->l->m->data + c * MT_SLICE_CHUNK;
+  mt_err e = {0};
+  int rc = j->write ? mt_slice_write(j->file, c, at, &e) : mt_slice_read(j->file, c, at, &e);
+  if (rc) mt_loader_fail(j->l, -1, rc, &e);
+  if (!j->write) mt_loader_advance(j->l, MT_SLICE_CHUNK);
+}
+
 /* A thread takes the chunks that begin in its shares: it first touches, but for the borders, what
- * it will read. */
+ * it will read. At least one in each round. */
 static void keep_thread(void *arg, int thread, int n_threads) {
-  const keep_job *j = arg;
+  keep_job *j = arg;
+  size_t passed = 0, before = j->done[thread];
   for (size_t g = 0; g < j->l->n_groups; g++) {
     size_t c = chunk_from(share_begin(j->l, g, thread, n_threads));
     size_t end = thread + 1 < n_threads ? share_begin(j->l, g, thread + 1, n_threads)
                                         : share_begin(j->l, g + 1, 0, n_threads);
     for (; c < chunk_from(end) && !atomic_load(&j->l->failed); c++) {
-      uint8_t *at = (uint8_t *)j->l->m->data + c * MT_SLICE_CHUNK;
-      mt_err e = {0};
-      int rc = j->write ? mt_slice_write(j->file, c, at, &e) : mt_slice_read(j->file, c, at, &e);
-      if (rc) mt_loader_fail(j->l, -1, rc, &e);
-      if (!j->write) mt_loader_advance(j->l, MT_SLICE_CHUNK);
+      if (passed++ < j->done[thread]) continue;
+      if (j->done[thread] > before && mt_clock_ns() > j->until_ns) {
+        atomic_store(&j->left, true);
+        return;
+      }
+      keep_chunk(j, c);
+      j->done[thread]++;
     }
   }
 }
 
-static int run(mt_loader *l, mt_slice *file, bool write, mt_err *e) {
-  mt_team_run(l->m->team, keep_thread, &(keep_job){l, file, write});
-  int rc = mt_loader_outcome(l, e);
+/* All chunks of this rank's file (NULL: it has none, or none any more, to read or write), round by
+ * round. *rc is what became of it; the result, whether the ranks still are together. Collective. */
+static int run(mt_loader *l, mt_slice *file, bool write, int *rc, mt_err *e) {
+  mt_err unused;
+  int all;
+  keep_job j = {.l = l, .file = *rc ? NULL : file, .write = write};
+  j.done = mt_calloc((size_t)mt_team_size(l->m->team), sizeof *j.done);
+  if (j.file && !j.done) {
+    *rc = mt_err_set(e, MT_ENOMEM, "no memory for a kept slice");
+    j.file = NULL;
+  }
+  do {
+    atomic_store(&j.left, false);
+    unused = (mt_err){0};
+    j.until_ns = mt_clock_ns() + ROUND_NS;
+    if (j.file) mt_team_run(l->m->team, keep_thread, &j);
+    if (j.file && (*rc = mt_loader_outcome(l, e))) j.file = NULL;
+    all = mt_comm_agree(l->m->comm, j.file && atomic_load(&j.left) ? MT_ECANCELED : MT_OK, &unused);
+  } while (all == MT_ECANCELED);
+  free(j.done);
   atomic_store(&l->failed, 0); /* nobody's failure but the file's */
-  return rc;
+  if (all && e) *e = unused;
+  return all;
 }
 
 /* ---- reading and writing ----------------------------------------------------------------- */
 
-void mt_keep_read(mt_loader *l, bool *found) {
+int mt_keep_read(mt_loader *l, bool *found, mt_err *e) {
   mt_model *m = l->m;
   mt_buf path = {0};
   mt_slice *file = NULL;
-  mt_err e = {0};
-  uint64_t total = l->total_bytes;
-  int rc = slice_path(l, &path);
-  if (!rc) rc = make_key(l, &l->key, &e);
-  if (!rc) rc = mt_slice_open(&file, path.data, &l->key, m->data_bytes, &e);
-  if (!rc && file) {
-    l->total_bytes = m->data_bytes;
-    rc = run(l, file, false, &e);
-    if (rc) mt_pages_clear(m->data, m->data_bytes);
+  mt_err own = {0};
+  int rc = MT_OK;
+  if (m->opt.pack_cache) {
+    rc = slice_path(l, &path);
+    if (!rc) rc = make_key(l, &l->key, &own);
+    if (!rc) rc = mt_slice_open(&file, path.data, &l->key, m->data_bytes, &own);
   }
-  *found = !rc && file;
-  if (rc) mt_log(MT_LOG_WARN, "%s; the weights are packed anew", e.msg);
+  if (!rc && file) mt_loader_restart(l, m->data_bytes);
+  int all = run(l, file, false, &rc, &own);
+  if (rc && file) mt_pages_clear(m->data, m->data_bytes);
+  *found = !rc && !all && file;
+  if (rc) mt_log(MT_LOG_WARN, "%s; the weights are packed anew", own.msg);
   if (*found) mt_log(MT_LOG_INFO, "packed weights from %s", path.data);
-  if (!*found) { /* progress starts again */
-    l->total_bytes = total;
-    atomic_store(&l->done_bytes, 0);
-  }
+  if (all && e) *e = own;
   mt_slice_close(file);
   mt_buf_free(&path);
+  return all;
 }
 
 static bool same_source(const mt_slice_key *a, const mt_slice_key *b) {
@@ -143,26 +178,33 @@ static bool same_source(const mt_slice_key *a, const mt_slice_key *b) {
          a->source_hash == b->source_hash;
 }
 
-/* What was packed may be neither the model as it was nor as it is, if that changed meanwhile. */
-void mt_keep_write(mt_loader *l) {
-  mt_buf path = {0};
+/* The file of the key, begun; NULL where another process writes it. What was packed may be neither
+ * the model as it was nor as it is, if that changed meanwhile. */
+static int begin_file(const mt_loader *l, mt_buf *path, mt_slice **file, mt_err *e) {
   mt_slice_key key;
-  mt_slice *file = NULL;
-  mt_err e = {0};
   if (mkdir(l->m->opt.pack_cache, 0777) && errno != EEXIST)
-    mt_err_set(&e, MT_ESYSTEM, "%s: %s", l->m->opt.pack_cache, strerror(errno));
-  int rc = e.code ? e.code : slice_path(l, &path);
-  if (!rc) rc = make_key(l, &key, &e);
+    return mt_err_set(e, MT_ESYSTEM, "%s: %s", l->m->opt.pack_cache, strerror(errno));
+  int rc = slice_path(l, path);
+  if (!rc) rc = make_key(l, &key, e);
   if (!rc && !same_source(&key, &l->key))
-    rc = mt_err_set(&e, MT_EFORMAT, "the model was modified while it was read");
-  if (!rc) rc = mt_slice_create(&file, path.data, &key, l->m->data_bytes, &e);
-  if (!rc && file) rc = run(l, file, true, &e);
-  if (!rc && file) rc = mt_slice_finish(file, &e);
+    rc = mt_err_set(e, MT_EFORMAT, "the model was modified while it was read");
+  return rc ? rc : mt_slice_create(file, path->data, &key, l->m->data_bytes, e);
+}
+
+int mt_keep_write(mt_loader *l, bool wanted, mt_err *e) {
+  mt_buf path = {0};
+  mt_slice *file = NULL;
+  mt_err own = {0};
+  int rc = wanted ? begin_file(l, &path, &file, &own) : MT_OK;
+  int all = run(l, file, true, &rc, &own);
+  if (!rc && !all && file) rc = mt_slice_finish(file, &own);
   if (rc)
-    mt_log(MT_LOG_WARN, "the packed weights are not kept: %s", e.msg);
-  else
+    mt_log(MT_LOG_WARN, "the packed weights are not kept: %s", own.msg);
+  else if (wanted && !all)
     mt_log(MT_LOG_INFO, file ? "packed weights kept in %s" : "%s is being written by another",
            path.data);
+  if (all && e) *e = own;
   mt_slice_close(file);
   mt_buf_free(&path);
+  return all;
 }

@@ -25,6 +25,11 @@ void mt_loader_advance(mt_loader *l, uint64_t bytes) {
   atomic_flag_clear_explicit(&l->telling, memory_order_release);
 }
 
+void mt_loader_restart(mt_loader *l, uint64_t total) {
+  l->total_bytes = total;
+  atomic_store(&l->done_bytes, 0);
+}
+
 int mt_loader_outcome(mt_loader *l, mt_err *e) {
   int rc = atomic_load(&l->failed);
   if (rc && e) *e = l->err;
@@ -240,13 +245,15 @@ static int load_matrices(mt_loader *l, mt_err *e) {
 static int fill_matrices(mt_loader *l, mt_err *e) {
   mt_model *m = l->m;
   bool found = false;
-  if (m->opt.pack_cache) mt_keep_read(l, &found);
-  mt_err unused;
+  uint64_t total = l->total_bytes;
+  int rc = mt_keep_read(l, &found, e);
+  if (rc) return rc;
+  mt_err unused = {0};
   if (mt_comm_agree(m->comm, found ? MT_OK : MT_EIO, &unused) == MT_OK) return MT_OK;
+  mt_loader_restart(l, total);
   if (found) mt_pages_clear(m->data, m->data_bytes);
-  int rc = load_matrices(l, e);
-  if (!rc && m->opt.pack_cache && !found) mt_keep_write(l);
-  return rc;
+  rc = load_matrices(l, e);
+  return rc ? rc : mt_keep_write(l, m->opt.pack_cache && !found, e);
 }
 
 int mt_load_weights(mt_model *m, mt_err *e) {

@@ -46,6 +46,8 @@ typedef struct mt_loader {
 void mt_loader_fail(mt_loader *l, int layer, int code, const mt_err *e);
 /* Another `bytes` of the file are packed; the thread tells how far all are, unless another does. */
 void mt_loader_advance(mt_loader *l, uint64_t bytes);
+/* From now on `total` bytes are to come. */
+void mt_loader_restart(mt_loader *l, uint64_t total);
 /* After a run of the team: what failed, or MT_OK. */
 int mt_loader_outcome(mt_loader *l, mt_err *e);
 
@@ -64,9 +66,11 @@ size_t mt_load_round_rows(size_t row_bytes, size_t n_ranks, bool shared);
 
 /* keep.c: --pack-cache. */
 /* Fills all matrices from this rank's file where there is a good one: *found. What is not good is
- * warned of, and the matrices are then as cleared as before. */
-void mt_keep_read(mt_loader *l, bool *found);
-/* Writes them there. A failure is warned of. */
-void mt_keep_write(mt_loader *l);
+ * warned of, and the matrices are then as cleared as before; the result is other ranks' alone.
+ * Collective. */
+int mt_keep_read(mt_loader *l, bool *found, mt_err *e);
+/* Writes them there, if wanted on this rank. A failure is warned of; the result is other ranks'
+ * alone. Collective. */
+int mt_keep_write(mt_loader *l, bool wanted, mt_err *e);
 
 #endif

@@ -146,6 +146,8 @@ int mt_model_load(mt_model **out, mt_comm *c, mt_team *team, const char *path,
   m->team = team;
   m->opt = *opt;
   m->kn = opt->kernels;
+  m->opt.groups = mt_comm_groups(c);
+  m->opt.leads = mt_comm_group_rank(c) == 0;
   if ((rc = share_config(m, path, e)) || (rc = share_options(m, e))) goto out;
   if (mt_comm_size(c) > 1 && (rc = check_same_file(m, e))) goto out;
   m->dims = mt_model_shard_dims(&m->cfg);

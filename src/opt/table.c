@@ -180,6 +180,9 @@ static const mt_opt_row rows[] = {
 
     {"ranks", 'n', MT_OPT_INT, MT_GROUP_RANKS, RANKED | C(INSPECT), "N", NULL, 1, 65536, false,
      NULL, "processes that share the model (default: one per NUMA domain; inspect: 1)"},
+    {"nodes", 0, MT_OPT_INT, MT_GROUP_RANKS, C(INSPECT), "K", "1", 1, 65536, false, NULL,
+     "machines that the ranks are spread over, in contiguous runs; the first rank of each takes "
+     "more"},
     {"threads", 't', MT_OPT_INT, MT_GROUP_RANKS, RANKED, "N", NULL, 1, 4096, false, NULL,
      "threads of each rank (default: its share of the cores)"},
     {"hostfile", 0, MT_OPT_PATH, MT_GROUP_RANKS, RANKED, "FILE", NULL, 0, 0, false, NULL,

@@ -276,13 +276,27 @@ static bool segment_bytes(const mt_reduce *r, size_t *board_begin, size_t *bytes
          mt_size_mul(floats, sizeof(float), &floats) && mt_size_add(*board_begin, floats, bytes);
 }
 
-/* What can be known before there is memory; *bytes is what the window needs. */
-static int plan(mt_reduce *r, size_t max_rows, size_t *board_begin, size_t *bytes, mt_err *e) {
+static bool measure(mt_reduce *r, size_t max_rows) {
   size_t elems;
-  if (!r->width || !mt_size_mul(max_rows, r->width, &elems) || elems > SIZE_MAX / 64)
-    return mt_err_set(e, MT_ERANGE, "a sum of %zu rows of %zu values", max_rows, r->width);
+  if (!r->width || !mt_size_mul(max_rows, r->width, &elems) || elems > SIZE_MAX / 64) return false;
   r->max_elems = (elems / LINE + 1) * LINE; /* whole lines: what lies behind stays aligned */
   r->short_elems = r->max_elems < SHORT_MOST ? r->max_elems : SHORT_MOST;
+  return true;
+}
+
+bool mt_reduce_bytes(size_t max_rows, size_t width, int groups, bool leads, size_t *bytes) {
+  mt_reduce r = {.width = width, .groups = groups};
+  size_t board_begin, incoming = 0;
+  if (!measure(&r, max_rows) || !segment_bytes(&r, &board_begin, bytes)) return false;
+  if (groups > 1 && leads && !mt_size_mul(mt_between_incoming(&r), sizeof(int64_t), &incoming))
+    return false;
+  return mt_size_add(*bytes, incoming, bytes);
+}
+
+/* What can be known before there is memory; *bytes is what the window needs. */
+static int plan(mt_reduce *r, size_t max_rows, size_t *board_begin, size_t *bytes, mt_err *e) {
+  if (!measure(r, max_rows))
+    return mt_err_set(e, MT_ERANGE, "a sum of %zu rows of %zu values", max_rows, r->width);
   if (!segment_bytes(r, board_begin, bytes))
     return mt_err_set(e, MT_ENOMEM, "a sum of %zu rows of %zu values", max_rows, r->width);
   r->part = mt_calloc((BUFFERS + 1) * (size_t)r->members, sizeof *r->part);

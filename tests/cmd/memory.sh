@@ -27,6 +27,15 @@ check "f32 takes twice as much" is "$(json "$T/out" kv_bytes_per_token)" $((2 * 
 m inspect -m "$BIG" -n 3 --max-memory 1G
 check "for people" grep -q "2 × 8 layers × 4 KV heads × 64 × f16 = 8192 bytes" "$T/out"
 check "how many sequences fit" grep -qE "2k [0-9]+  4k [0-9]+" "$T/out"
+m inspect -m "$BIG" -n 4 --json
+totals=$(for r in 0 1 2 3; do json "$T/out" ranks.$r.total_bytes; done | paste -sd' ')
+m inspect -m "$BIG" -n 4 --nodes 2 --json
+more=$(for r in 0 1 2 3; do echo $(($(json "$T/out" ranks.$r.total_bytes) - $(cut -d' ' -f$((r + 1)) <<<"$totals"))); done | paste -sd' ')
+sums=$((128 * 512 * 8))
+check "the first rank of each of two nodes takes the other's sums: $more" \
+  awk -v s=$sums '{ exit !($1 >= s && $1 < s + 1024 && $3 == $1 && $2 < 1024 && $4 < 1024) }' <<<"$more"
+m inspect -m "$BIG" -n 4 --nodes 5
+check "more nodes than ranks are refused" is $status 2
 m inspect -m "$BIG" --max-memory 256M --json
 rest=$((256 * 1048576 - $(json "$T/out" ranks.0.total_bytes) + $(json "$T/out" ranks.0.kv_bytes)))
 check "as many as the law says" is "$(json "$T/out" sequences_that_fit.2048)" $((rest / (2048 * 8192)))
@@ -154,6 +163,6 @@ if [ -r "$SMOLLM2" ]; then
     done
   done
 else
-  echo "skipped SmolLM2: MUTIRAO_SMOLLM2 names no file"
+  echo "skipped SmolLM2: not at $SMOLLM2 (make model-smollm2, or MUTIRAO_SMOLLM2)"
 fi
 finish

@@ -69,14 +69,29 @@ for nodes in 1 2; do
   done
 done
 
-# A step of many rows is cut in two between nodes: one half's sums travel while the other half computes.
+# A step of many rows is cut in two between nodes: one half's sums travel while the other half computes. That it was is
+# counted where people see it.
 many=$(seq 1 400 | awk '{ printf "%s%d", (NR > 1 ? "," : ""), 1 + $1 * 7 % 250 }')
-r logits -m "$MODELS/mistral-swa8-bf16" --ids "$many" --out "$T/many"
-check "400 rows on one rank" ok
-for ranks in 2 3 5; do
-  MUTIRAO_FAKE_NODES=2 m logits -m "$MODELS/mistral-swa8-bf16" -n $ranks -t 2 --ids "$many" --chunk 400 --out "$T/l"
-  check "$ranks ranks on 2 nodes, in two tiles: the same bytes" cmp "$T/l" "$T/many"
+for model in $MODELS/mistral-swa8-bf16 tests/data/gguf/tiny-llama-Q4_0.gguf tests/data/gguf/tiny-llama-Q4_K.gguf \
+  $MODELS/gemma3-swa8-bf16 $MODELS/llama-bias-bf16; do
+  r logits -m "$model" --ids "$many" --out "$T/many"
+  check "$model: 400 rows on one rank" ok
+  for ranks in 2 3 5; do
+    MUTIRAO_FAKE_NODES=2 m logits -m "$model" -n $ranks -t 2 --ids "$many" --chunk 400 --out "$T/l"
+    check "$model: $ranks ranks on 2 nodes, in two tiles: the same bytes" cmp "$T/l" "$T/many"
+  done
 done
+how="-m $LLAMA -n 3 -t 1 --ids $many --max-tokens 3 --temperature 0 --ignore-eos"
+m generate $how --chunk 400 --ids-out "$T/ids1"
+check "on one node no step is cut" is "$(grep -c tiles "$T/err")" 0
+MUTIRAO_FAKE_NODES=2 m generate $how --chunk 400 --ids-out "$T/ids"
+check "between nodes one of three is" says "3 passes through the layers on 3 ranks, 1 of them in two tiles; read:"
+check "to the same text" cmp "$T/ids" "$T/ids1"
+MUTIRAO_FAKE_NODES=2 m generate $how --chunk 30 --ids-out "$T/ids"
+check "short ones are not" is "$(grep -c tiles "$T/err")" 0
+MUTIRAO_FAKE_NODES=2 m trace -m $LLAMA -n 2 --ids "$many" --chunk 400 --tokens 2 --json
+cp "$T/out" "$T/trace"
+check "trace says which" is "$(json "$T/trace" steps.0.ranks.1.tiled_steps) $(json "$T/trace" steps.1.ranks.1.tiled_steps)" "1 0"
 
 # ---- started wrongly (D6) ----------------------------------------------------------------------------------------------------
 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 run 20 "$M" logits -m "$LLAMA" --ids $ids

@@ -78,7 +78,7 @@ run 60 $MPIRUN -n 3 "$M" logits -m "$LLAMA" --ids $ids --out "$T/l"
 check "mpirun -n 3 mutirao" cmp "$T/l" "$T/l1"
 run 60 $MPIRUN -n 2 "$M" logits -m "$LLAMA" -n 3 --ids $ids --out "$T/l"
 check "mpirun -n 2 with -n 3 is refused" is "$status" 2
-for isa in ref avx2 avx512 avx512vnni neon neondot; do
+for isa in ref avx2 avxvnni avx512 avx512vnni neon neondot; do
   r logits -m "$LLAMA" --ids $ids --isa $isa --out "$T/l"
   if [ $status -eq 0 ]; then
     check "--isa $isa" cmp "$T/l" "$T/l1"

@@ -18,13 +18,16 @@ static inline void require(bool ok) {
 }
 
 /* The same memory file for every input. */
+static inline int fuzz_fd(void) {
+  static int fd = -1;
+  if (fd < 0) require((fd = memfd_create("fuzz", 0)) >= 0);
+  return fd;
+}
+
 static inline const char *fuzz_file(const uint8_t *data, size_t size) {
   static char path[64];
-  static int fd = -1;
-  if (fd < 0) {
-    require((fd = memfd_create("fuzz", 0)) >= 0);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  }
+  int fd = fuzz_fd();
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   require(!ftruncate(fd, 0) && pwrite(fd, data, size, 0) == (ssize_t)size);
   return path;
 }

@@ -198,6 +198,37 @@ static void test_memory_divides(void) {
   mt_weights_close(w);
 }
 
+/* The sums that come from other nodes lie with the first rank of each, and nowhere else. */
+static void test_memory_of_leaders(void) {
+  mt_err e = {0};
+  mt_model_options opt = {.kv_type = MT_KV_F16, .kv_tokens = 64, .max_seqs = 2};
+  CU_ASSERT_EQUAL_FATAL(mt_kernels_get("ref", &opt.kernels, &e), MT_OK);
+  char dir[512];
+  model_path("llama-gqa-f32", dir);
+  mt_weights *w = NULL;
+  mt_model_config cfg;
+  CU_ASSERT_EQUAL_FATAL(mt_model_open(dir, &w, &cfg, &e), MT_OK);
+  for (opt.max_rows = 8; opt.max_rows <= 4096; opt.max_rows *= 8) {
+    mt_model_memory alone, follower, leader;
+    opt.groups = 1;
+    opt.leads = true;
+    CU_ASSERT_EQUAL(mt_model_predict(&cfg, w, 4, 2, &opt, &alone, &e), MT_OK);
+    opt.groups = 3;
+    CU_ASSERT_EQUAL(mt_model_predict(&cfg, w, 4, 2, &opt, &leader, &e), MT_OK);
+    opt.leads = false;
+    CU_ASSERT_EQUAL(mt_model_predict(&cfg, w, 4, 2, &opt, &follower, &e), MT_OK);
+    uint64_t more = leader.total - follower.total, sums = opt.max_rows * cfg.hidden * 8;
+    CU_ASSERT(follower.total >= alone.total && follower.total < alone.total + 1024);
+    if (opt.max_rows > 64) CU_ASSERT(more >= sums && more < sums + 1024);
+    /* Two short accumulators, one of the whole, and the rounded sum: what a step cannot do without.
+     */
+    if (opt.max_rows > 512)
+      CU_ASSERT(alone.buffers > opt.max_rows * cfg.hidden * 12 + 2 * 16384 * 8);
+  }
+  mt_model_config_free(&cfg);
+  mt_weights_close(w);
+}
+
 /* 7e9 f16 parameters, 500 tokens: 7 TB, divided by the ranks. */
 static void test_bytes_read(void) {
   CU_ASSERT_EQUAL(mt_model_bytes_read(14000000000u, 500, 1), 7e12);
@@ -207,4 +238,5 @@ static void test_bytes_read(void) {
 MT_TEST_MAIN("model config", {"both spellings of a configuration", test_both_spellings},
              {"what is not supported is refused by name", test_refused_by_name},
              {"rope types", test_rope_types}, {"stretched context", test_stretched_context},
-             {"memory divides by the ranks", test_memory_divides}, {"bytes read", test_bytes_read})
+             {"memory divides by the ranks", test_memory_divides},
+             {"memory of leaders", test_memory_of_leaders}, {"bytes read", test_bytes_read})
