@@ -128,12 +128,12 @@ class Bench:
             self.failed.append("%s %s %d x %d" % (keys["engine"], model["type"], keys["ranks"], keys["threads"]))
         return out
 
-    def ours(self, model, ranks, threads, options=None, variant="", repeat=1, plain=False):
+    def ours(self, model, ranks, threads, options=None, variant="", plain=False):
         if plain and not os.path.exists(self.plain): return None
         if not options: options = "--prompt %d --generate %d" % (self.args.prompt, self.args.generate)
         keys = dict(engine=PLAIN_SUMS if plain else "mutirao", ranks=ranks, threads=threads, variant=variant)
         command = [self.plain if plain else self.mutirao, "bench", "-m", model["path"], "-n", str(ranks), "-t",
-                   str(threads), "--repeat", str(repeat), "--json"] + options.split()
+                   str(threads), "--repeat", "1", "--json"] + options.split()
         if variant == "int8": command += ["--activations", "int8"]
 
         def go():
@@ -267,8 +267,8 @@ class Bench:
         """What exact sums cost: a build with plain f32 sums beside the program."""
         for kind in self.args.types or ("Q4_0", "Q8_0"):
             with self.model("1.1B", kind) as m:
-                cells = [self.ours(m, ranks, 1, repeat=3, plain=plain) for ranks in (1, 2) for plain in (False, True)]
-                self.interleave("exactness", m, cells, 5)
+                cells = [self.ours(m, ranks, 1, plain=plain) for ranks in (1, 2) for plain in (False, True)]
+                self.interleave("exactness", m, cells, 7)
 
     def load(self):
         """From the page cache into packed weights, beside memcpy."""
@@ -339,7 +339,7 @@ def main():
     p.add_argument("--build", default="build")
     p.add_argument("--peers", default="")
     p.add_argument("--quick", action="store_true")
-    p.add_argument("--turns", type=int, default=0, help="of each experiment, instead of 2 to 5")
+    p.add_argument("--turns", type=int, default=0, help="of each experiment, instead of 2 to 7")
     p.add_argument("--types", nargs="*", default=[], help="of the experiments types, exactness and load")
     p.add_argument("--only", nargs="*", default=[])
     p.add_argument("--prompt", type=int, default=512)
