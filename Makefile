@@ -117,7 +117,7 @@ $(BUILD)/bench/%: bench/%.c $(LIB)
 	@[ $(V) = 1 ] || echo "  BENCH $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(LDFLAGS) -MMD -MP -o $@ $< $(LIB) $(LIBS)
 
-# make bench-exactness: the programs with plain f32 sums instead of exact ones. Of the library's objects two are others.
+# make bench measures what exact sums cost: the programs with plain f32 sums instead. Of the library's objects two are others.
 PLAIN := $(BUILD)/plain-sums
 PLAIN_OBJ := $(PLAIN)/forward.o $(PLAIN)/plan.o $(PLAIN)/plain_sums.o
 $(PLAIN_OBJ): EXTRA = -DMT_PLAIN_SUMS -Isrc/model
@@ -241,15 +241,15 @@ fuzz: ## run every fuzzer for SECONDS_EACH=60 (needs clang); what they find stay
 
 .PHONY: bench bench-check
 bench: deps ## measure here, and against installed peers; writes docs/benchmarks (QUICK=1: minutes)
-	$(AGAIN) all
+	$(AGAIN) all $(PLAIN)/mutirao
 	$(Q)BUILD=$(BUILD) QUICK=$(QUICK) bench/run
 bench-check: deps ## measure the quick set and compare its ratios with the last report
 	$(AGAIN) all
 	$(Q)BUILD=$(BUILD) CHECK=1 bench/run
 .PHONY: bench-exactness
-bench-exactness: deps ## what exact sums cost, against a build with plain f32 sums (ten minutes)
+bench-exactness: deps ## what exact sums cost, against a build with plain f32 sums (15 minutes)
 	$(AGAIN) all $(PLAIN)/mutirao
-	$(Q)bench/exactness/run --build $(BUILD) $(ARGS)
+	$(Q)BUILD=$(BUILD) ONLY=exactness PRINT=1 bench/run
 
 .PHONY: install
 install: all ## to DESTDIR/PREFIX (/usr/local): programs, the models of the repository, man page

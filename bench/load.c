@@ -94,7 +94,7 @@ static int copy_once(mt_team *team, const char *from, size_t bytes, samples s, i
 static void print_line(const char *name, samples s, int clock, bool best, size_t bytes, int runs) {
   double v[KINDS];
   for (int k = 0; k < KINDS; k++) v[k] = speed(bytes, s[k][clock], runs, best);
-  printf("  %-14s load %5.2f; memcpy %5.2f into new memory (load is %3.0f %%), %5.2f into used\n",
+  printf("  %-14s load %6.3f; memcpy %6.3f into new memory (load is %3.0f %%), %6.3f into used\n",
          name, v[LOAD], v[FRESH], 100 * v[LOAD] / v[FRESH], v[USED]);
 }
 

@@ -15,8 +15,8 @@ def main(kind, threads, prompt, generate):
         for p in model.parameters(): p.uniform_(-0.035, 0.035)
         rope = model.model.rotary_emb  # to_empty left its frequencies undefined
         rope.inv_freq = 10000.0 ** (-torch.arange(0, 64, 2).float() / 64)
-        model(torch.zeros(1, 8, dtype=torch.long))
         ids = torch.randint(0, 32000, (1, prompt))
+        model(ids, use_cache=True, logits_to_keep=1)  # warms up
         t0 = time.perf_counter()
         out = model(ids, use_cache=True, logits_to_keep=1)
         t1 = time.perf_counter()

@@ -1,180 +1,33 @@
 #!/usr/bin/env python3
-"""Makes a report of what measure.py measured, or compares it with an earlier report.
+"""Makes a report of what measure.py measured, or compares it with earlier reports.
 
-usage: report.py SAMPLES OUT-PREFIX            writes OUT-PREFIX.md, .csv and .svg
-       report.py SAMPLES --check CSV [PERCENT]  exit status 1 if a ratio is worse than in CSV by more than PERCENT (10)
-
-A ratio's value is that of the medians; its spread is that of the cycles, since engines were interleaved.
+usage: report.py SAMPLES DIR [SUFFIX]             writes DIR/<date>-<cpu><SUFFIX>.md, .csv and .svg
+       report.py SAMPLES --check PERCENT CSV ...  compares with the last report in the list that is of this CPU: exit
+                                                  status 1 if a ratio is worse by more than PERCENT; where none is of
+                                                  this CPU, with the last of all, and then worse is no failure
+       report.py SAMPLES --print                  Markdown of the targets that were measured, to standard output
 """
-import collections, csv, json, math, statistics, sys
+import csv, math, os, statistics, sys
+
+from targets import PLAIN_SUMS, Samples, cpu_name, lines, plain
 
 FIELDS = "kind name value low high samples op target met".split()
-
-
-class Samples:
-    """Records by (experiment, shape, type, engine, ranks, threads, variant)."""
-
-    def __init__(self, path):
-        self.machine, self.peers, self.cells = {}, {}, collections.defaultdict(list)
-        for line in open(path, encoding="utf-8"):
-            r = json.loads(line)
-            if "machine" in r:
-                self.machine, self.peers = r["machine"], r["peers"]
-            else:
-                key = tuple(r[k] for k in "experiment shape type engine ranks threads variant".split())
-                self.cells[key].append(r["result"])
-
-    def get(self, metric, experiment, kind, engine="mutirao", ranks=1, threads=1, variant="", shape="1.1B"):
-        """Values of a metric (a key, or a function of a result), one a cycle; [] where it was not measured."""
-        out = []
-        for result in self.cells.get((experiment, shape, kind, engine, ranks, threads, variant), []):
-            try:
-                out.append(metric(result) if callable(metric) else result[metric])
-            except (KeyError, IndexError, StopIteration):
-                pass
-        return out
-
-
-def ratio(a, b):
-    """(value, low, high, samples) of a / b, or None."""
-    if not a or not b: return None
-    pairs = [x / y for x, y in zip(a, b)]
-    return statistics.median(a) / statistics.median(b), min(pairs), max(pairs), len(pairs)
-
-
-def plain(a):
-    return (statistics.median(a), min(a), max(a), len(a)) if a else None
-
-
-def times(a, b):
-    """A ratio divided by another one's value."""
-    return a and b and tuple(v / b[0] for v in a[:3]) + (a[3],)
-
-
-# ---- what is asked ------------------------------------------------------------------------------------------------------
-
-def where(at):
-    return "%d × %d" % at
-
-
-def decode_targets(s):
-    for kind, share, rate in (("F32", 0.90, 1.05), ("BF16", 0.90, 1.3), ("Q8_0", 0.90, 1.8), ("Q4_0", 0.85, 2.1), ("Q4_K", 0.85, None)):
-        for threads in (1, 2):
-            ours = dict(experiment="types", kind=kind, threads=threads)
-            yield ("decode/%s/1x%d/bandwidth" % (kind, threads), "decode %s, %s: share of the read bandwidth" % (kind, where((1, threads))),
-                   plain(s.get("bandwidth_share", **ours)), ">=", share)
-            if rate:
-                yield ("decode/%s/1x%d/llama.cpp" % (kind, threads), "decode %s, %s: × llama.cpp" % (kind, where((1, threads))),
-                       ratio(s.get("decode_tokens_per_s", **ours), s.get("decode_tokens_per_s", engine="llama.cpp", **ours)), ">=", rate)
-
-
-def prefill_targets(s):
-    rate = "prefill_tokens_per_s"
-    for kind, share in (("F32", 0.75), ("BF16", 0.75), ("Q8_0", 0.60), ("Q4_0", 0.60)):
-        ours = dict(experiment="types", kind=kind)
-        yield ("prefill/%s/peak" % kind, "prefill of 512, %s, 1 × 1: share of the instructions' peak" % kind,
-               plain(s.get("peak_share", **ours)), ">=", share)
-    for kind in ("BF16", "Q8_0"):
-        ours = dict(experiment="types", kind=kind)
-        yield ("prefill/%s/xFasterTransformer" % kind, "prefill %s, 1 × 1: × xFasterTransformer" % kind,
-               ratio(s.get(rate, **ours), s.get(rate, engine="xFasterTransformer", **ours)), ">=", 1.0)
-    for kind, least in (("Q4_0", 2.0), ("Q8_0", 2.5), ("F32", 1.0), ("BF16", 1.0)):
-        ours = dict(experiment="types", kind=kind)
-        theirs = s.get(rate, engine="llama.cpp", **ours)
-        yield ("prefill/%s/llama.cpp" % kind, "prefill %s, 1 × 1: × llama.cpp" % kind, ratio(s.get(rate, **ours), theirs), ">=", least)
-        if kind[0] == "Q":
-            yield ("prefill/%s/llama.cpp/int8" % kind, "prefill %s, 1 × 1, int8 activations: × llama.cpp" % kind,
-                   ratio(s.get(rate, variant="int8", **ours), theirs), ">=", 2 * least)
-        else:
-            ours["threads"] = 2
-            yield ("prefill/%s/torch" % kind, "prefill %s, 1 × 2: × torch" % kind,
-                   ratio(s.get(rate, **ours), s.get(rate, engine="torch", **ours)), ">=", 1.0)
-
-
-def attention_cost(s):
-    """Time of a long prompt beyond its matrices, over the time of attention's operations, both at the efficiency of the
-    short prompt (the shorter one's own attention is counted in both)."""
-    long, short = (s.get(lambda r: r if r["prompt"] == n else {}["no"], "context", "Q4_0", threads=2) for n in (8192, 512))
-    out = []
-    for a, b in zip(long, short):
-        per_s = {k: b["peak_share"] * b["peak_%s_operations_per_s" % k] for k in ("fma", "dot")}
-        matrices = a["prefill_dot_operations"] / per_s["dot"]
-        out.append((a["prefill_s"] - matrices) / (a["prefill_fma_operations"] / per_s["fma"]))
-    return plain(out)
-
-
-def context_targets(s):
-    yield ("context/8192/attention", "prefill of 8,192: time of attention over its operations at the same efficiency", attention_cost(s), "<=", 1.5)
-    share = s.get(lambda r: r["bandwidth_share"] if r["prompt"] == 8192 else {}["no"], "context", "Q4_0", threads=2)
-    yield ("context/8192/bandwidth", "decode at context 8,192: share of the read bandwidth, KV bytes counted", plain(share), ">=", 0.85)
-
-
-def rank_targets(s):
-    for kind in ("F32", "BF16", "Q8_0", "Q4_0"):
-        one, threads, ranks = ({"experiment": "types", "kind": kind, "ranks": r, "threads": t} for r, t in ((1, 1), (1, 2), (2, 1)))
-        for what, rate, limit in (("decode", "decode_tokens_per_s", "read_bandwidth_bytes_per_s"),
-                                  ("prefill", "prefill_tokens_per_s", "peak_%s_operations_per_s" % ("dot" if kind[0] == "Q" else "fma"))):
-            a = s.get(rate, **ranks)
-            yield ("ranks/%s/%s/cores" % (what, kind), "%s %s: 2 × 1 over 1 × 1, over what a second core gives the machine" % (what, kind),
-                   times(ratio(a, s.get(rate, **one)), ratio(s.get(limit, **ranks), s.get(limit, **one))), ">=", 0.95)
-            yield ("ranks/%s/%s/threads" % (what, kind), "%s %s: 2 × 1 over 1 × 2" % (what, kind), ratio(a, s.get(rate, **threads)), ">=", 0.97)
-    two = dict(experiment="ranks", kind="Q4_0", ranks=2)
-    for split in ("layer", "tensor"):
-        for what, rate, least in (("decode", "decode_tokens_per_s", 2.0), ("prefill", "prefill_tokens_per_s", 1.5)):
-            yield ("ranks/%s/llama.cpp RPC/%s" % (what, split), "%s Q4_0, 2 × 1: × llama.cpp RPC by %s" % (what, split),
-                   ratio(s.get(rate, **two), s.get(rate, engine="llama.cpp", variant="RPC by " + split, **two)), ">=", least)
-    for n in (3, 4):
-        spent = lambda r: r["prefill_s"] + r["decode_s"]
-        yield ("ranks/%d" % n, "%d ranks on 2 cores: time over that of 2" % n,
-               ratio(s.get(spent, "ranks", "Q4_0", ranks=n), s.get(spent, **two)), "<=", 1.5)
-
-
-def at_batch(n, key="decode_tokens_per_s"):
-    return lambda r: next(b[key] for b in r["batches"] if b["batch"] == n)
-
-
-def batch_targets(s):
-    for n, variant, least in ((16, "", 6), (64, "", 8), (64, "int8", 12)):
-        all_of = lambda k: s.get(at_batch(k), "batch", "Q8_0", threads=2, variant=variant)
-        yield ("batch/%d%s" % (n, "/" + variant if variant else ""), "batch of %d, Q8_0%s: tokens/s over those of one" % (n, ", int8 activations" if variant else ""),
-               ratio(all_of(n), all_of(1)), ">=", least)
-
-
-def other_targets(s):
-    decode = lambda n: s.get(lambda r: next(x["decode_s"] / n for x in r["shapes"] if x["generate"] == n), "shapes", "Q4_0", threads=2)
-    yield "shapes/linear", "1 in: time of a token among 1,000 out over one among 500", ratio(decode(1000), decode(500)), "<=", 1.1
-    yield ("host/share", "planning, sampling (128k ids, top-p 0.9) and text: share of a decode step",
-           plain(s.get("host_share", "host", "Q4_0", threads=2, shape="1.1B, 128k ids")), "<=", 0.02)
-    for shape, kind in (("135M", "Q8_0"), ("mirim", "BF16")):
-        ours = dict(metric="decode_tokens_per_s", experiment="small", kind=kind, threads=2, shape=shape)
-        yield "small/%s/llama.cpp" % shape, "decode of the %s shape: × llama.cpp" % shape, ratio(s.get(**ours), s.get(engine="llama.cpp", **ours)), ">=", 1.3
-    for n in (2048, 8192):
-        at = lambda key: s.get(lambda r: next(c[key] for c in r["collectives"] if c["values"] == n), "collectives", "BF16", ranks=2, shape="mirim")
-        yield ("collectives/%d/floor" % n, "exact all-reduce of %d values: time over the floor" % n, ratio(at("microseconds"), at("floor_microseconds")), "<=", 1.5)
-        yield ("collectives/%d/mpi" % n, "exact all-reduce of %d values: MPI_Allreduce's time over ours" % n, ratio(at("mpi_int64_microseconds"), at("microseconds")), ">=", 1.4)
-
-
-def lines(s):
-    """Every target as a dict of the CSV's fields and its text; value None where it was not measured."""
-    for part in (decode_targets, prefill_targets, context_targets, rank_targets, batch_targets, other_targets):
-        for name, text, got, op, target in part(s):
-            value, low, high, n = got or (None, None, None, 0)
-            met = "" if value is None else "yes" if (value >= target if op == ">=" else value <= target) else "no"
-            yield dict(kind="ratio", name=name, value=value, low=low, high=high, samples=n, op=op, target=target, met=met, text=text)
+METRICS = """prefill_tokens_per_s decode_tokens_per_s bandwidth_share peak_share prefill_collective_share
+    decode_collective_share read_bandwidth_bytes_per_s peak_fma_operations_per_s peak_dot_operations_per_s
+    load_gb_per_s copy_gb_per_s copy_used_gb_per_s""".split()
 
 
 def figures(s):
-    metrics = ("prefill_tokens_per_s", "decode_tokens_per_s", "bandwidth_share", "peak_share", "read_bandwidth_bytes_per_s",
-               "peak_fma_operations_per_s", "peak_dot_operations_per_s")
     for (experiment, shape, kind, engine, ranks, threads, variant), results in s.cells.items():
         for prompt in sorted({r.get("prompt", "") for r in results}, key=str):
-            for metric in metrics:
+            for metric in METRICS:
                 got = plain([r[metric] for r in results if metric in r and r.get("prompt", "") == prompt])
                 parts = (experiment, shape, kind, engine, "%dx%d" % (ranks, threads), variant, prompt, metric)
-                if got: yield dict(zip(FIELDS, ("figure", "/".join(str(x) for x in parts if x != "")) + got + ("", "", "")))
+                name = "/".join(str(x) for x in parts if x != "")
+                if got: yield dict(zip(FIELDS, ("figure", name) + got + ("", "", "")))
 
 
-# ---- pages --------------------------------------------------------------------------------------------------------------
+# ---- tables ------------------------------------------------------------------------------------------
 
 def table(head, rows):
     if not rows: return "Not measured.\n"
@@ -190,123 +43,219 @@ def spread(a, digits=1):
     return "–" if not a else "%.*f (%.*f–%.*f)" % (digits, statistics.median(a), digits, min(a), digits, max(a))
 
 
+def percent(a):
+    return number(statistics.median(a) * 100, 0) if a else ""
+
+
+def called(engine, variant):
+    return engine + (variant and ", " + variant)
+
+
 def machine_table(s):
     m = s.machine
-    rows = [("CPU", "%s (family %s, model %s), %s cores%s" % (m["cpu"], m["family"], m["model"], m["cores"], "" if m["virtual"] == "no" else ", virtual: " + m["virtual"])),
-            ("instruction sets", " ".join(m["isa"])), ("caches", ", ".join("%s %s" % c for c in m["caches"].items())),
-            ("memory", "%s, NUMA nodes: %s, huge pages: %s" % (m["memory"], m["numa"], m["huge_pages"])), ("kernel", m["kernel"]),
-            ("compiler, MPI", m["compiler"] + "; " + m["mpi"]), ("Mutirão", m["commit"]), ("load before", m["load"])]
+    virtual = "" if m["virtual"] == "no" else ", virtual: " + m["virtual"]
+    rows = [("CPU", "%s (family %s, model %s), %s cores%s" % (m["cpu"], m["family"], m["model"], m["cores"], virtual)),
+            ("instruction sets", " ".join(m["isa"])),
+            ("caches", ", ".join("%s %s" % c for c in m["caches"].items())),
+            ("memory", "%s, NUMA nodes: %s, huge pages: %s" % (m["memory"], m["numa"], m["huge_pages"])),
+            ("kernel", m["kernel"]),
+            ("compiler, MPI", m["compiler"] + "; " + m["mpi"]),
+            ("load before", number(m["load"]))]
+    rows += [("Mutirão " + commit, "%s: %s" % (date, ", ".join(experiments)))
+             for (commit, date), experiments in s.commits.items()]
     return table(["machine", ""], rows + [("peer " + name, version) for name, version in s.peers.items()])
 
 
+def target_table(targets):
+    rows = []
+    for t in targets:
+        got = "–" if t["value"] is None else "%.3f (%.3f–%.3f)" % (t["value"], t["low"], t["high"])
+        asked = "%s %s" % ("≥" if t["op"] == ">=" else "≤", t["target"])
+        rows.append((t["text"], asked, got, t["samples"] or "", t["met"] or "not measured"))
+    return table(["what", "asked", "measured", "n", "met"], rows)
+
+
 def speed_table(s, experiments):
+    """Prefill and decode of every engine; what only Mutirão tells of itself is empty for others."""
     rows = []
-    for key in s.cells:
-        experiment, shape, kind, engine, ranks, threads, variant = key
+    for (experiment, shape, kind, engine, ranks, threads, variant), results in s.cells.items():
         if experiment not in experiments: continue
-        get = lambda metric: s.get(metric, *key[:1], key[2], engine, ranks, threads, variant, shape)
-        prompts = sorted({r.get("prompt", 0) for r in s.cells[key]})
-        for prompt in prompts:
-            of = lambda metric: get(lambda r: r[metric] if r.get("prompt", 0) == prompt else {}["no"])
-            percent = lambda metric: number(statistics.median(of(metric)) * 100, 0) if of(metric) else ""
-            rows.append((shape, kind, engine + (", " + variant if variant else ""), where((ranks, threads)), prompt or "", spread(of("prefill_tokens_per_s")),
-                         percent("peak_share"), spread(of("decode_tokens_per_s")), percent("bandwidth_share"),
-                         number(statistics.median(of("kv_bytes_per_token")) / 1e6) if of("kv_bytes_per_token") else ""))
-    return table(["model", "type", "engine", "ranks × threads", "prompt", "prefill tokens/s", "% of peak", "decode tokens/s", "% of bandwidth", "KV MB read a token"],
-                 rows)
+        for prompt in sorted({r.get("prompt", 0) for r in results}):
+            some = [r for r in results if r.get("prompt", 0) == prompt]
+            of = lambda metric: [r[metric] for r in some if metric in r]
+            sums = [percent(of(phase + "_collective_share")) for phase in ("prefill", "decode")]
+            kv = of("kv_bytes_per_token")
+            rows.append((shape, kind, called(engine, variant), "%d × %d" % (ranks, threads), prompt or "", len(some),
+                         spread(of("prefill_tokens_per_s")), percent(of("peak_share")),
+                         spread(of("decode_tokens_per_s")), percent(of("bandwidth_share")),
+                         " / ".join(filter(None, sums)) if ranks > 1 else "",
+                         number(statistics.median(kv) / 1e6) if kv else ""))
+    return table(["model", "type", "engine", "ranks × threads", "prompt", "n", "prefill tokens/s", "% of peak",
+                  "decode tokens/s", "% of bandwidth", "% in sums", "KV MB read a token"], rows)
 
 
-def list_rows(s, experiment, name, columns):
-    """Rows of the lists that --batch and --shapes print: medians of the columns (keys or functions)."""
+def load_table(s):
     rows = []
-    for (at, _, kind, _, ranks, threads, variant), results in s.cells.items():
+    for (experiment, _, kind, _, ranks, threads, _), results in s.cells.items():
+        if experiment != "load": continue
+        of = lambda metric: [r[metric] for r in results]
+        load = statistics.median(of("load_gb_per_s"))
+        share = lambda metric: number(100 * load / statistics.median(of(metric)), 0)
+        rows.append((kind, "%d × %d" % (ranks, threads), len(results), spread(of("load_gb_per_s"), 2),
+                     spread(of("copy_gb_per_s"), 2), share("copy_gb_per_s"), spread(of("copy_used_gb_per_s"), 2),
+                     share("copy_used_gb_per_s")))
+    return table(["type", "ranks × threads", "n", "load GB/s a rank", "memcpy into new memory", "load, % of it",
+                  "memcpy into used memory", "load, % of it"], rows)
+
+
+def list_table(s, experiment, name, columns):
+    """Rows of the lists that --batch and --shapes print: medians of the columns (head, key or function, digits)."""
+    rows = []
+    for (at, _, kind, engine, ranks, threads, variant), results in s.cells.items():
         if at != experiment: continue
         for i in range(len(results[0][name])):
             of = lambda c: statistics.median(c(r[name][i]) if callable(c) else r[name][i][c] for r in results)
-            rows.append((kind + (", " + variant if variant else ""),) + tuple(number(of(c), d) for c, d in columns))
-    return rows
+            rows.append((kind, called(engine, variant), len(results)) + tuple(number(of(c), d) for _, c, d in columns))
+    return table(["type", "engine", "n"] + [head for head, _, _ in columns], rows)
 
 
-def write_markdown(s, path, name):
+BATCH_COLUMNS = (
+    ("batch", "batch", 0),
+    ("TTFT s", "ttft_s", 3),
+    ("last TTFT s", "ttft_last_s", 3),
+    ("tokens/s of one", "stream_tokens_per_s", 2),
+    ("tokens/s of all", "decode_tokens_per_s", 2))
+SHAPE_COLUMNS = (
+    ("in", "prompt", 0),
+    ("out", "generate", 0),
+    ("prefill s", "prefill_s", 2),
+    ("decode s", "decode_s", 2),
+    ("decode %", lambda x: 100 * x["decode_s"] / (x["prefill_s"] + x["decode_s"]), 1),
+    ("ms a token out", lambda x: 1e3 * x["decode_s"] / x["generate"], 2))
+
+
+def write_markdown(s, path, targets, plot):
+    note = "Medians; in brackets the range over the turns, of which there were n.\n\n"
+    sections = (
+        ("Targets", note + target_table(targets)),
+        ("By type, threads and ranks", speed_table(s, ("types", "ranks")) + plot),
+        ("What exact sums cost", speed_table(s, ("exactness",))),
+        ("Loading", load_table(s)),
+        ("Long contexts, and what fewer KV heads save", speed_table(s, ("context",))),
+        ("Small models", speed_table(s, ("small", "host"))),
+        ("What doubling the batch buys and costs", list_table(s, "batch", "batches", BATCH_COLUMNS)),
+        ("Where the time of a request goes", list_table(s, "shapes", "shapes", SHAPE_COLUMNS)))
     with open(path, "w", encoding="utf-8") as f:
-        f.write("# Benchmarks of %s\n\nWritten by `make bench`; [README.md](README.md) says how to read it.\n\n" % s.machine["date"])
-        f.write(machine_table(s) + "\n## Targets\n\nMedians; in brackets the range over the cycles.\n\n")
-        rows = [(t["text"], "%s %s" % ("≥" if t["op"] == ">=" else "≤", t["target"]), "–" if t["value"] is None else
-                 "%.3f (%.3f–%.3f)" % (t["value"], t["low"], t["high"]), t["met"] or "not measured") for t in lines(s)]
-        f.write(table(["what", "asked", "measured", "met"], rows))
-        f.write("\n## By type, threads and ranks\n\n" + speed_table(s, ("types", "ranks")))
-        f.write("\n![roofline](%s.svg)\n\n## Long contexts, and what fewer KV heads save\n\n" % name + speed_table(s, ("context",)))
-        f.write("\n## Small models\n\n" + speed_table(s, ("small", "host")))
-        f.write("\n## What doubling the batch buys and costs\n\n" + table(
-            ["type", "batch", "TTFT s", "last TTFT s", "tokens/s of one", "tokens/s of all"],
-            list_rows(s, "batch", "batches", (("batch", 0), ("ttft_s", 3), ("ttft_last_s", 3), ("stream_tokens_per_s", 2), ("decode_tokens_per_s", 2)))))
-        f.write("\n## Where the time of a request goes\n\n" + table(
-            ["type", "in", "out", "prefill s", "decode s", "decode %", "ms a token out"],
-            list_rows(s, "shapes", "shapes", (("prompt", 0), ("generate", 0), ("prefill_s", 2), ("decode_s", 2),
-                                              (lambda x: 100 * x["decode_s"] / (x["prefill_s"] + x["decode_s"]), 1),
-                                              (lambda x: 1e3 * x["decode_s"] / x["generate"], 2)))))
+        f.write("# Benchmarks of %s\n\nWritten by `make bench`; [README.md](README.md) says how to read it.\n\n"
+                % s.machine["date"])
+        f.write(machine_table(s))
+        for title, text in sections: f.write("\n## %s\n\n%s" % (title, text))
 
 
-# ---- the roofline -------------------------------------------------------------------------------------------------------
+# ---- the roofline ------------------------------------------------------------------------------------
 
 def roofline_points(s):
     """(name, operations a byte, operations a second) of Mutirão's runs on 2 threads."""
-    for key, results in s.cells.items():
-        experiment, shape, kind, engine, ranks, threads, variant = key
-        if engine != "mutirao" or shape != "1.1B" or (ranks, threads) != (1, 2) or variant: continue
-        for r in sorted(results, key=lambda r: r.get("decode_tokens_per_s", 0))[len(results) // 2:][:1]:  # the median run
-            label = {"types": kind, "context": kind + " at %s" % r.get("prompt")}.get(experiment)
-            runs = [(label, r)] if label else [("%s × %d" % (kind, b["batch"]), b) for b in r.get("batches", [])]
-            for label, x in runs:
-                if "decode_fma_operations_per_token" not in x: continue
-                ops = x["decode_fma_operations_per_token"] + x["decode_dot_operations_per_token"]
-                yield label, ops / (x["weight_bytes_per_token"] + x["kv_bytes_per_token"]), ops * x["decode_tokens_per_s"]
-                ops = x["prefill_fma_operations"] + x["prefill_dot_operations"]
-                if experiment == "types": yield label + " prefill", ops / x["prefill_weight_bytes"], ops / x["prefill_s"]
+    for (experiment, shape, kind, engine, ranks, threads, variant), results in s.cells.items():
+        if (engine, shape, ranks, threads, variant) != ("mutirao", "1.1B", 1, 2, ""): continue
+        median = sorted(results, key=lambda r: r.get("decode_tokens_per_s", 0))[len(results) // 2]
+        label = {"types": kind, "context": kind + " at %s" % median.get("prompt")}.get(experiment)
+        runs = [("%s × %d" % (kind, b["batch"]), b) for b in median.get("batches", [])]
+        for name, r in [(label, median)] if label else runs:
+            if "decode_fma_operations_per_token" not in r: continue
+            ops = r["decode_fma_operations_per_token"] + r["decode_dot_operations_per_token"]
+            read = r["weight_bytes_per_token"] + r["kv_bytes_per_token"]
+            yield name, ops / read, ops * r["decode_tokens_per_s"]
+            ops = r["prefill_fma_operations"] + r["prefill_dot_operations"]
+            if experiment == "types": yield name + " prefill", ops / r["prefill_weight_bytes"], ops / r["prefill_s"]
+
+
+class Plot:
+    """Logarithmic axes of whole decades: operations a byte to the right, operations a second upwards."""
+    WIDTH, HEIGHT, MARGIN = 900, 600, 60
+
+    def __init__(self, left, right, bottom, top):
+        self.left, self.right, self.bottom, self.top = left, right, bottom, top
+        size = 'viewBox="0 0 %d %d"' % (self.WIDTH, self.HEIGHT)
+        self.out = ['<svg xmlns="http://www.w3.org/2000/svg" %s font-family="sans-serif" font-size="12">' % size,
+                    '<rect width="100%" height="100%" fill="white"/>']
+
+    def x(self, v):
+        part = (math.log10(v) - self.left) / (self.right - self.left)
+        return self.MARGIN + part * (self.WIDTH - 2 * self.MARGIN)
+
+    def y(self, v):
+        part = (math.log10(v) - self.bottom) / (self.top - self.bottom)
+        return self.HEIGHT - self.MARGIN - part * (self.HEIGHT - 2 * self.MARGIN)
+
+    def line(self, x0, y0, x1, y1, style):
+        ends = (self.x(x0), self.y(y0), self.x(x1), self.y(y1))
+        self.out.append('<path d="M%.1f %.1fL%.1f %.1f" fill="none" %s/>' % (ends + (style,)))
+
+    def text(self, x, y, what, more=""):
+        self.out.append('<text x="%.1f" y="%.1f" %s>%s</text>' % (x, y, more, what))
+
+    def grid(self):
+        for e in range(self.left, self.right + 1):
+            self.line(10 ** e, 10 ** self.bottom, 10 ** e, 10 ** self.top, 'stroke="#ddd"')
+            self.text(self.x(10 ** e), self.HEIGHT - self.MARGIN + 18, "%g" % 10 ** e, 'text-anchor="middle"')
+        for e in range(self.bottom, self.top + 1):
+            self.line(10 ** self.left, 10 ** e, 10 ** self.right, 10 ** e, 'stroke="#ddd"')
+            self.text(self.MARGIN - 6, self.y(10 ** e) + 4, "%g" % 10 ** (e - 9), 'text-anchor="end"')
+        self.text(self.WIDTH / 2, self.HEIGHT - 14, "operations a byte read", 'text-anchor="middle"')
+        self.text(self.MARGIN, self.MARGIN - 30,
+                  "10⁹ operations a second (an activation of 16 bits counts as two bytes) on 2 threads")
+
+    def limits(self, band, fma, dot):
+        style = 'stroke="#444" stroke-width="2"'
+        self.line(10 ** self.left, band * 10 ** self.left, dot / band, dot, style)
+        self.text(self.x(1.5 * 10 ** self.left) + 12, self.y(1.5 * band * 10 ** self.left) + 6,
+                  "memory: %.1f GB/s" % (band / 1e9))
+        for peak, name in ((fma, "f32 multiply-adds"), (dot, "integer dot products")):
+            self.line(peak / band, peak, 10 ** self.right, peak, style)
+            self.text(self.WIDTH - self.MARGIN, self.y(peak) - 6, "%s: %.0f" % (name, peak / 1e9), 'text-anchor="end"')
+
+    def point(self, name, ops_per_byte, ops_per_s, lower):
+        x, y = self.x(ops_per_byte), self.y(ops_per_s)
+        colour = "#c33" if "prefill" in name else "#36c" if "×" in name else "#393"
+        self.out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (x, y, colour))
+        side, anchor = (-6, "end") if x > self.WIDTH - 2 * self.MARGIN else (6, "start")
+        self.text(x + side, y + 12 * lower, name, 'fill="%s" font-size="10" text-anchor="%s"' % (colour, anchor))
 
 
 def write_svg(s, path):
-    limits = [r for k, results in s.cells.items() for r in results if k[3:6] == ("mutirao", 1, 2) and "read_bandwidth_bytes_per_s" in r]
+    """Where limits and points were measured; False elsewhere."""
+    limits = [r for key, results in s.cells.items() if key[3:6] == ("mutirao", 1, 2)
+              for r in results if "read_bandwidth_bytes_per_s" in r]
     points = list(roofline_points(s))
     if not limits or not points: return False
-    limit = lambda key: statistics.median(r[key] for r in limits)
-    band, fma, dot = limit("read_bandwidth_bytes_per_s"), limit("peak_fma_operations_per_s"), limit("peak_dot_operations_per_s")
-    left, right = math.floor(math.log10(min(p[1] for p in points))), math.ceil(math.log10(max([p[1] for p in points] + [dot / band * 2])))
-    top, bottom = math.ceil(math.log10(dot)), math.floor(math.log10(min([p[2] for p in points] + [band * 10 ** left])))
-    width, height, margin = 900, 600, 60
-    x = lambda v: margin + (math.log10(v) - left) / (right - left) * (width - 2 * margin)
-    y = lambda v: height - margin - (math.log10(v) - bottom) / (top - bottom) * (height - 2 * margin)
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">' % (width, height),
-           '<rect width="100%" height="100%" fill="white"/>']
-    line = lambda x0, y0, x1, y1, style: out.append('<path d="M%.1f %.1fL%.1f %.1f" fill="none" %s/>' % (x(x0), y(y0), x(x1), y(y1), style))
-    text = lambda px, py, what, more="": out.append('<text x="%.1f" y="%.1f" %s>%s</text>' % (px, py, more, what))
-    for e in range(left, right + 1):
-        line(10 ** e, 10 ** bottom, 10 ** e, 10 ** top, 'stroke="#ddd"')
-        text(x(10 ** e), height - margin + 18, "%g" % 10 ** e, 'text-anchor="middle"')
-    for e in range(bottom, top + 1):
-        line(10 ** left, 10 ** e, 10 ** right, 10 ** e, 'stroke="#ddd"')
-        text(margin - 6, y(10 ** e) + 4, "%g" % 10 ** (e - 9), 'text-anchor="end"')
-    text(width / 2, height - 14, "operations a byte read", 'text-anchor="middle"')
-    text(margin, margin - 30, "10⁹ operations a second (an activation of 16 bits counts as two bytes) on 2 threads")
-    line(10 ** left, band * 10 ** left, dot / band, dot, 'stroke="#444" stroke-width="2"')
-    for peak, name in ((fma, "f32 multiply-adds"), (dot, "integer dot products")):
-        line(peak / band, peak, 10 ** right, peak, 'stroke="#444" stroke-width="2"')
-        text(width - margin, y(peak) - 6, "%s: %.0f" % (name, peak / 1e9), 'text-anchor="end"')
-    text(x(1.5 * 10 ** left) + 12, y(1.5 * band * 10 ** left) + 6, "memory: %.1f GB/s" % (band / 1e9))
-    for i, (name, ops_per_byte, ops_per_s) in enumerate(points):
-        colour = "#c33" if "prefill" in name else "#36c" if "×" in name else "#393"
-        out.append('<circle cx="%.1f" cy="%.1f" r="4" fill="%s"/>' % (x(ops_per_byte), y(ops_per_s), colour))
-        side, anchor = (-6, "end") if x(ops_per_byte) > width - 2 * margin else (6, "start")
-        text(x(ops_per_byte) + side, y(ops_per_s) + 12 * (i % 2), name, 'fill="%s" font-size="10" text-anchor="%s"' % (colour, anchor))
-    open(path, "w", encoding="utf-8").write("\n".join(out + ["</svg>"]) + "\n")
+    keys = ("read_bandwidth_bytes_per_s", "peak_fma_operations_per_s", "peak_dot_operations_per_s")
+    band, fma, dot = (statistics.median(r[key] for r in limits) for key in keys)
+    left = math.floor(math.log10(min(p[1] for p in points)))
+    right = math.ceil(math.log10(max([p[1] for p in points] + [dot / band * 2])))
+    bottom = math.floor(math.log10(min([p[2] for p in points] + [band * 10 ** left])))
+    plot = Plot(left, right, bottom, math.ceil(math.log10(dot)))
+    plot.grid()
+    plot.limits(band, fma, dot)
+    for i, point in enumerate(points): plot.point(*point, lower=i % 2)
+    with open(path, "w", encoding="utf-8") as f: f.write("\n".join(plot.out + ["</svg>"]) + "\n")
     return True
 
 
-# ---- comparing with an earlier report -----------------------------------------------------------------------------------
+# ---- comparing with earlier reports ------------------------------------------------------------------
 
-def check(s, path, percent):
-    """Ratios that are in both; prints each. Worse is what lost more than the allowance, and whose best turn lost too."""
-    before = {r["name"]: float(r["value"]) for r in csv.DictReader(open(path, encoding="utf-8")) if r["kind"] == "ratio" and r["value"]}
+def last_report(s, paths):
+    """The last of this CPU, else of all, and whether it is of this CPU."""
+    of = lambda path: os.path.basename(path)[len("2026-12-01-"):].removesuffix(".csv")
+    ours = [p for p in paths if of(p) == cpu_name(s.machine)]
+    return max(ours or paths, key=os.path.basename), bool(ours)
+
+
+def check(s, percent, paths):
+    """Prints each ratio that is in both. Worse is what lost more than the allowance, and whose best turn lost too."""
+    path, same = last_report(s, paths)
+    with open(path, encoding="utf-8") as f:
+        before = {r["name"]: float(r["value"]) for r in csv.DictReader(f) if r["kind"] == "ratio" and r["value"]}
     allowed, compared, worse = percent / 100, 0, 0
     for t in lines(s):
         old = before.get(t["name"])
@@ -318,23 +267,42 @@ def check(s, path, percent):
         compared, worse = compared + 1, worse + bad
         print("%-9s %-50s %8.3f, was %8.3f" % ("WORSE" if bad else "ok", t["name"], t["value"], old))
     print("%d ratios compared with %s, %d worse by more than %g %%" % (compared, path, worse, percent))
-    return 1 if worse or not compared else 0
+    if not compared: return 1
+    if not same: print("That is another CPU (this one is %s): no failure." % cpu_name(s.machine))
+    return 1 if worse and same else 0
 
 
-def main(args):
-    if len(args) in (3, 4) and args[1] == "--check": return check(Samples(args[0]), args[2], float(args[3]) if len(args) > 3 else 10)
-    if len(args) != 2: sys.exit(__doc__)
-    s, prefix = Samples(args[0]), args[1]
-    rows = list(lines(s))
+# ---- all ---------------------------------------------------------------------------------------------
+
+def write(s, folder, suffix):
+    name = "%s-%s%s" % (s.machine["date"], cpu_name(s.machine), suffix)
+    prefix = os.path.join(folder, name)
+    targets = list(lines(s))
     with open(prefix + ".csv", "w", encoding="utf-8", newline="") as f:
         w = csv.DictWriter(f, FIELDS, extrasaction="ignore", lineterminator="\n")
         w.writeheader()
-        for row in rows + list(figures(s)): w.writerow({k: "%.6g" % v if isinstance(v, float) else v for k, v in row.items()})
-    write_svg(s, prefix + ".svg")
-    write_markdown(s, prefix + ".md", prefix.split("/")[-1])
-    met = [r["met"] for r in rows]
-    print("%s.md: %d targets met, %d not met, %d not measured" % (prefix, met.count("yes"), met.count("no"), met.count("")))
+        for row in targets + list(figures(s)):
+            w.writerow({k: "%.6g" % v if isinstance(v, float) else v for k, v in row.items()})
+    plot = "\n![roofline](%s.svg)\n" % name if write_svg(s, prefix + ".svg") else ""
+    write_markdown(s, prefix + ".md", targets, plot)
+    met = [t["met"] for t in targets]
+    print("%s.md: %d targets met, %d not met, %d not measured"
+          % (prefix, met.count("yes"), met.count("no"), met.count("")))
     return 0
+
+
+def main(args):
+    if len(args) < 2: sys.exit(__doc__)
+    try:
+        s = Samples(args[0])
+    except ValueError as e:
+        sys.exit("report.py: %s: %s" % (args[0], e))
+    if args[1] == "--print":
+        print(target_table([t for t in lines(s) if t["met"]]), end="")
+        return 0
+    if args[1] == "--check" and len(args) > 3: return check(s, float(args[2]), args[3:])
+    if args[1].startswith("--") or len(args) > 3: sys.exit(__doc__)
+    return write(s, args[1], args[2] if len(args) > 2 else "")
 
 
 if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,5 @@
-/* Plain f32 sums after O and down, in place of the exact ones, to measure what these cost (`make
- * bench-exactness`). Only a build with MT_PLAIN_SUMS calls it. The same kernels multiply, into
+/* Plain f32 sums after O and down, in place of the exact ones, to measure what these cost
+ * (bench/measure.py). Only a build with MT_PLAIN_SUMS calls it. The same kernels multiply, into
  * floats; the ranks of a node add them through shared memory, in the order of ranks: short sums
  * each for itself after one barrier, long ones in pieces. */
 #include <string.h>
@@ -29,7 +29,7 @@ static float *area(const mt_model *m, int member, unsigned i) {
 }
 
 static int make_window(mt_model *m, mt_err *e) {
-  mt_log(MT_LOG_WARN, "plain f32 sums: this program is for make bench-exactness only");
+  mt_log(MT_LOG_WARN, "plain f32 sums: this program is for make bench only");
   if (mt_comm_groups(m->comm) > 1)
     return mt_err_set(e, MT_EUNSUPPORTED, "plain f32 sums are for ranks that share memory");
   return mt_comm_window_new(&window, m->comm, 3 * m->opt.max_rows * m->cfg.hidden * sizeof(float),

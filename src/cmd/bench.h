@@ -59,13 +59,15 @@ typedef struct mt_bench_load {
   size_t batch, prompt, generate;
 } mt_bench_load;
 
+enum { MT_BENCH_PREFILL, MT_BENCH_DECODE, MT_BENCH_PHASES };
+
 typedef struct mt_bench_time {
   double ttft_s, ttft_last_s; /* time to first token: median and last of the batch */
   double prefill_s;           /* until all have their first token */
   double decode_s;            /* of the steps in which all decode */
   size_t decode_steps;
-  double host_s;                  /* of decode_s: planning, choosing, turning into text */
-  double model_ns, collective_ns; /* rank 0's, prefill and decode */
+  double host_s; /* of decode_s: planning, choosing, turning into text */
+  double model_ns[MT_BENCH_PHASES], collective_ns[MT_BENCH_PHASES]; /* rank 0's */
   double decode_weight_bytes, decode_kv_bytes; /* read in decode by all ranks */
   double prefill_weight_bytes;
 } mt_bench_time;

@@ -10,10 +10,10 @@ typedef struct summary {
   mt_bench_load load;
   double prefill_per_s, decode_per_s; /* tokens of all sequences */
   double ttft_s, ttft_last_s, prefill_s, decode_s, host_share;
-  double weight_bytes, kv_bytes; /* of a decode step, all ranks */
-  double prefill_weight_bytes;   /* of a run */
-  double collective_share;
-  double *prefill, *decode; /* [repeat] samples of the first two */
+  double weight_bytes, kv_bytes;                         /* of a decode step, all ranks */
+  double prefill_weight_bytes;                           /* of a run */
+  double collective_share, phase_share[MT_BENCH_PHASES]; /* of the time in the model */
+  double *prefill, *decode;                              /* [repeat] samples of the first two */
 } summary;
 
 typedef double (*figure_fn)(mt_bench_load load, const mt_bench_time *t);
@@ -55,11 +55,27 @@ static void summary_free(summary *s) {
   free(s->decode);
 }
 
+/* Of rank 0's time in the model: in collectives, waiting for the others included. */
+static void sum_collectives(summary *s, const mt_bench_plan *p, size_t i) {
+  double model_ns = 0, collective_ns = 0;
+  for (int k = 0; k < MT_BENCH_PHASES; k++) {
+    double model = 0, collective = 0;
+    for (size_t r = 0; r < p->repeat; r++) {
+      model += p->time[i * p->repeat + r].model_ns[k];
+      collective += p->time[i * p->repeat + r].collective_ns[k];
+    }
+    s->phase_share[k] = model > 0 ? collective / model : 0;
+    model_ns += model;
+    collective_ns += collective;
+  }
+  s->collective_share = model_ns > 0 ? collective_ns / model_ns : 0;
+}
+
 static int summary_make(summary *s, const mt_bench_plan *p, size_t i, mt_err *e) {
   *s = (summary){.load = p->load[i],
                  .prefill = mt_malloc(p->repeat, sizeof(double)),
                  .decode = mt_malloc(p->repeat, sizeof(double))};
-  double *v = mt_malloc(p->repeat, sizeof *v), model_ns = 0, collective_ns = 0, steps = 0;
+  double *v = mt_malloc(p->repeat, sizeof *v), steps = 0;
   if (!v || !s->prefill || !s->decode) {
     free(v);
     return mt_err_set(e, MT_ENOMEM, "no memory for %zu samples", p->repeat);
@@ -74,8 +90,6 @@ static int summary_make(summary *s, const mt_bench_plan *p, size_t i, mt_err *e)
   free(v);
   for (size_t r = 0; r < p->repeat; r++) {
     const mt_bench_time *t = &p->time[i * p->repeat + r];
-    model_ns += t->model_ns;
-    collective_ns += t->collective_ns;
     steps += (double)t->decode_steps;
     s->weight_bytes += t->decode_weight_bytes;
     s->kv_bytes += t->decode_kv_bytes;
@@ -83,7 +97,7 @@ static int summary_make(summary *s, const mt_bench_plan *p, size_t i, mt_err *e)
   }
   s->weight_bytes /= steps;
   s->kv_bytes /= steps;
-  s->collective_share = model_ns > 0 ? collective_ns / model_ns : 0;
+  sum_collectives(s, p, i);
   return MT_OK;
 }
 
@@ -108,9 +122,9 @@ static void print_one(const summary *s, const mt_bench_work *w, const mt_limit_r
   printf("a token reads %.2f MB of weights and %.2f MB of KV cache, together %.2f GB/s\n",
          s->weight_bytes * 1e-6, s->kv_bytes * 1e-6,
          s->decode_per_s * (s->weight_bytes + s->kv_bytes) * 1e-9);
-  printf(
-      "collectives take %.1f %% of rank 0's time; planning, choosing and text %.1f %% of decode\n",
-      100 * s->collective_share, 100 * s->host_share);
+  printf("collectives take %.1f %% of rank 0's time in prefill and %.1f %% in decode\n",
+         100 * s->phase_share[MT_BENCH_PREFILL], 100 * s->phase_share[MT_BENCH_DECODE]);
+  printf("planning, choosing and text take %.1f %% of decode\n", 100 * s->host_share);
 }
 
 static void print_batches(const summary *s, size_t n) {
@@ -169,6 +183,8 @@ static void put_summary(writer *w, const summary *s, const mt_limit_rates *l, si
   put_int(w, "kv_bytes_per_token", s->kv_bytes / (double)s->load.batch);
   put_real(w, "bandwidth_share", bandwidth_share(s, l));
   put_real(w, "collective_share", s->collective_share);
+  put_real(w, "prefill_collective_share", s->phase_share[MT_BENCH_PREFILL]);
+  put_real(w, "decode_collective_share", s->phase_share[MT_BENCH_DECODE]);
   put_real(w, "host_share", s->host_share);
 }
 

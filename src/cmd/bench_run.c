@@ -109,15 +109,15 @@ static int step_until(crowd *c, const size_t *count, size_t goal, bool *busy, si
 }
 
 /* Statistics since the last call, of rank 0 and (bytes) of all ranks. */
-static int take_stats(crowd *c, mt_bench_time *out, bool decode, double *model_ns, mt_err *e) {
+static int take_stats(crowd *c, mt_bench_time *out, int phase, mt_err *e) {
   mt_session *s = c->b->s;
   int n = mt_comm_size(s->comm);
   mt_model_stats *st = mt_calloc((size_t)n, sizeof *st);
   if (!st) return mt_err_set(e, MT_ENOMEM, "no memory for statistics");
   int rc = mt_engine_stats(s->engine, st, e);
-  *model_ns = (double)(st->embed_ns + st->attention_ns + st->ffn_ns + st->head_ns);
-  out->model_ns += *model_ns;
-  out->collective_ns += (double)st->collective_ns;
+  out->model_ns[phase] = (double)(st->embed_ns + st->attention_ns + st->ffn_ns + st->head_ns);
+  out->collective_ns[phase] = (double)st->collective_ns;
+  bool decode = phase == MT_BENCH_DECODE;
   for (int r = 0; r < n; r++) {
     *(decode ? &out->decode_weight_bytes : &out->prefill_weight_bytes) +=
         (double)st[r].weight_bytes;
@@ -143,12 +143,11 @@ static int note_first_tokens(const crowd *c, uint64_t start, mt_bench_time *out,
 static int time_crowd(crowd *c, mt_bench_time *out, mt_err *e) {
   bool busy;
   size_t steps = 0;
-  double model_ns;
   uint64_t start = mt_clock_ns();
   int rc = step_until(c, &c->n_started, c->load.batch, &busy, &steps, e);
   out->prefill_s = (double)(mt_clock_ns() - start) * 1e-9;
   if (!rc) rc = note_first_tokens(c, start, out, e);
-  if (!rc) rc = take_stats(c, out, false, &model_ns, e);
+  if (!rc) rc = take_stats(c, out, MT_BENCH_PREFILL, e);
   if (rc) return rc;
   c->n_tokens = 0;
   c->host_ns = 0;
@@ -156,10 +155,10 @@ static int time_crowd(crowd *c, mt_bench_time *out, mt_err *e) {
   rc = step_until(c, &c->n_tokens, c->load.batch * c->load.generate, &busy, &out->decode_steps, e);
   out->decode_s = (double)(mt_clock_ns() - start) * 1e-9;
   double host_ns = (double)c->host_ns;
-  if (!rc) rc = take_stats(c, out, true, &model_ns, e);
+  if (!rc) rc = take_stats(c, out, MT_BENCH_DECODE, e);
   if (rc) return rc;
   /* What was chosen was chosen inside the model's time: its logits are handed over there. */
-  out->host_s = out->decode_s - (model_ns - host_ns) * 1e-9;
+  out->host_s = out->decode_s - (out->model_ns[MT_BENCH_DECODE] - host_ns) * 1e-9;
   if (c->n_tokens != c->load.batch * c->load.generate)
     return mt_err_set(
         e, MT_ERANGE,

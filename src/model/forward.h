@@ -61,7 +61,7 @@ void mt_forward_probe(void *step, int thread, int n_threads);
 void mt_forward_angles(mt_step *s);
 
 #ifdef MT_PLAIN_SUMS
-/* Instead of the exact sums, for `make bench-exactness` alone: bench/exactness. */
+/* Instead of the exact sums, for `make bench` alone: bench/exactness. */
 int mt_plain_sum(mt_step *s, const mt_matrix *w, const mt_act *act, const char *what, mt_err *e);
 #endif
 

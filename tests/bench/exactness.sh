@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The build with plain f32 sums, which only make bench-exactness uses: it computes the same model, not the same bits, and
+# The build with plain f32 sums, which only bench/measure.py uses: it computes the same model, not the same bits, and
 # no program for users is it. Nothing is timed.
 . "$(dirname "${BASH_SOURCE[0]}")/../cmd/lib.sh"
 PLAIN=$BUILD/plain-sums/mutirao
@@ -21,11 +21,13 @@ check "the users' program has none of it" is "$(nm "$RANK" | grep -c mt_plain)" 
 check "which would be seen" holds "$(nm "$BUILD/plain-sums/mutirao-rank" | grep -c mt_plain) > 0"
 
 if command -v python3 >/dev/null; then
-  run 120 bench/exactness/run --build "$BUILD" --dir "$T" --types Q8_0 --pairs 2 --repeat 2 --prompt 20 --generate 8 \
-    --hidden 256 --layers 2 --heads 4 --kv-heads 2 --ffn 512 --vocab 512 --context 64
-  check "the comparison runs" ok
-  for row in "1 × 1 | prefill" "1 × 1 | decode" "2 × 1 | prefill" "2 × 1 | decode"; do
-    check "with a line for $row" is "$(grep -c "^| Q8_0 | $row | [0-9.]* | [0-9.]* | [-+][0-9.]* % " "$T/out")" 1
+  tiny="--hidden 256 --layers 2 --heads 4 --kv-heads 2 --ffn 512 --vocab 512 --context 64"
+  run 180 python3 bench/measure.py --out "$T/samples" --dir "$T" --build "$BUILD" --only exactness load --types Q8_0 --turns 2 \
+    --prompt 20 --generate 8 --synth "$tiny"
+  check "exactness and loading are measured" is "$status $(grep -c '"experiment"' "$T/samples")" "0 $((2 * (4 + 3)))"
+  run 20 python3 bench/report.py "$T/samples" --print
+  for row in "prefill Q8_0, 1 × 1" "decode Q8_0, 1 × 1" "prefill Q8_0, 2 × 1" "decode Q8_0, 2 × 1"; do
+    check "with a line for $row" is "$(grep -c "^| $row: time with exact sums .* | 2 | \(yes\|no\) |$" "$T/out")" 1
   done
 else
   echo "skipped the comparison: no python3"

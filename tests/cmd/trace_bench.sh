@@ -89,6 +89,8 @@ for n in 1 3; do
   done
   share=$(json "$T/out" collective_share)
   check "$n ranks: the share of collectives is one" holds "$share >= 0 && $share <= 1"
+  check "$n ranks: it lies between those of the phases" \
+    holds "($share - $(json "$T/out" prefill_collective_share)) * ($share - $(json "$T/out" decode_collective_share)) <= 1e-9"
   check "$n ranks: median" is "$(json "$T/out" decode_tokens_per_s)" "$(json "$T/out" decode_samples | sort -g | sed -n 2p)"
   check "$n ranks: samples" is "$(json "$T/out" prefill_samples.#) $(json "$T/out" decode_samples.#)" "3 3"
   check "$n ranks: ranks and threads" is "$(json "$T/out" ranks) $(json "$T/out" threads)" "$n 1"
