@@ -25,6 +25,30 @@ MT_INLINE bool signed_scales(mt_dtype type) {
   return by_super(type) && !has_min(type);
 }
 
+/* What to take off a code: 2^code_bias_bits, or nothing. 8-bit codes are raised to unsigned. */
+MT_INLINE unsigned code_bias_bits(mt_dtype type) {
+  switch (type) {
+    case MT_Q8_0:
+    case MT_IQ4_NL:
+    case MT_IQ4_XS: return 7;
+    case MT_Q6_K: return 5;
+    case MT_Q5_0:
+    case MT_MXFP4: return 4;
+    case MT_Q4_0: return 3;
+    case MT_Q3_K: return 2;
+    default: return 0;
+  }
+}
+
+MT_INLINE const int8_t *values_of(mt_dtype type) {
+  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
+}
+
+/* Groups in the order of their bytes; those that share bytes follow one another. */
+MT_INLINE size_t group_at(mt_dtype type, size_t groups, size_t i) {
+  return type == MT_Q8_0 ? i : i % 2 * (groups / 2) + i / 2;
+}
+
 /* ---- the loops ----------------------------------------------------------------------------- */
 
 /* One stretch of the walk: up to WALK_PANELS panels, up to MT_WALK_ROWS rows of input. */
@@ -49,6 +73,38 @@ typedef struct walk_fns {
   chains_fn *chains;
   direct_fn *direct; /* NULL: chains serve */
 } walk_fns;
+
+/* Where the records of a panel and the input stand; a block moves all of them on. */
+typedef struct place {
+  const uint8_t *rec, *supers;
+  const int8_t *hi, *lo;
+  const int16_t *q;
+  const float *scale;
+  const int32_t *sum;
+} place;
+
+MT_INLINE place start_of_panel(mt_dtype type, const walk *j) {
+  const mt_act *a = j->a;
+  const size_t at = j->row * a->q_stride, block = j->row * a->n_blocks;
+  if (is_plain(type)) return (place){0};
+  return (place){.rec = j->data[0] + j->m->n_supers * mt_record_size_of(type).super,
+                 .supers = j->data[0],
+                 .hi = a->hi + at,
+                 .lo = (a->int8 ? a->hi : a->lo) + at, /* not read with int8 */
+                 .q = a->q + at,
+                 .scale = a->scale + block,
+                 .sum = a->sum + block};
+}
+
+MT_INLINE void next_block(mt_dtype type, place *p) {
+  const mt_record_size size = mt_record_size_of(type);
+  p->rec += size.record;
+  p->hi += size.slots;
+  p->lo += size.slots;
+  p->q += size.slots;
+  p->scale++;
+  p->sum++;
+}
 
 static void store_sums(const walk *j, bool first, float *out, size_t ld) {
   for (size_t t = 0; t < j->n; t++)
@@ -108,7 +164,8 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += j.n) {
       j.n = row_end - j.row < most ? row_end - j.row : most;
-      if (step > 1 || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
+      bool few = step == 1 && j.n <= DIRECT_ROWS;
+      if (!few || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
         failed += walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }
