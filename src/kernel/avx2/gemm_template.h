@@ -321,6 +321,13 @@ MT_INLINE __m256i broadcast_pair(const int16_t *p) {
   return _mm256_set1_epi32(v);
 }
 
+/* Sums in the order of their bytes: the compiler would add them as a tree, and run out of registers
+ * for its leaves. */
+MT_INLINE __m256i in_order(__m256i sum) {
+  __asm__("" : "+x"(sum));
+  return sum;
+}
+
 /* Four activations in 16 bits, in every quarter. */
 MT_INLINE __m256i broadcast_4_wide(const int16_t *p) {
   int64_t v;
@@ -349,8 +356,8 @@ MT_INLINE void dot_wide(mt_dtype type, const place *p, size_t stride, size_t n,
       MT_UNROLL for (size_t t = 0; t < n; t++) {
         const __m256i x = broadcast_4_wide(p->q + t * stride + 4 * g);
         const __m256i a = _mm256_madd_epi16(low, x), b = _mm256_madd_epi16(high, x);
-        sum[t][h][0] = i ? _mm256_add_epi32(sum[t][h][0], a) : a;
-        sum[t][h][1] = i ? _mm256_add_epi32(sum[t][h][1], b) : b;
+        sum[t][h][0] = in_order(i ? _mm256_add_epi32(sum[t][h][0], a) : a);
+        sum[t][h][1] = in_order(i ? _mm256_add_epi32(sum[t][h][1], b) : b);
       }
     }
   }
@@ -377,13 +384,13 @@ MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8
         const __m256i x = broadcast_4(p->hi + q);
         MT_UNROLL for (size_t h = 0; h < 2; h++) {
           const __m256i v = _mm256_maddubs_epi16(w[h], x);
-          hi[t][h] = i > i0 ? _mm256_add_epi16(hi[t][h], v) : v;
+          hi[t][h] = in_order(i > i0 ? _mm256_add_epi16(hi[t][h], v) : v);
         }
         if (int8) continue;
         const __m256i y = broadcast_4(p->lo + q);
         MT_UNROLL for (size_t h = 0; h < 2; h++) {
           const __m256i v = _mm256_maddubs_epi16(w[h], y);
-          lo[t][h] = i > i0 ? _mm256_add_epi16(lo[t][h], v) : v;
+          lo[t][h] = in_order(i > i0 ? _mm256_add_epi16(lo[t][h], v) : v);
         }
       }
     }
