@@ -3,6 +3,7 @@
  * Included by an instruction set at the end of its templates, which bring
  *   vec, ivec, VECTORS   LANES floats, as many bits, and how many of them make a panel
  *   direct_plain, direct_quantized, chains_plain, chains_quantized
+ *   OUT_OF_THE_WAY(v)    keeps v in memory while blocks are multiplied, where registers are few
  * and, on one vector of sums,
  *   zero_vec, zero_bits, add_vec
  *   larger       the largest magnitudes yet, as bits
@@ -34,7 +35,11 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
   for (size_t u = 0; u < m->n_units; u++) {
     vec sum[DIRECT_ROWS][VECTORS];
     MT_UNROLL for (size_t i = 0; i < n * VECTORS; i++) sum[i / VECTORS][i % VECTORS] = zero_vec();
+    OUT_OF_THE_WAY(total);
+    OUT_OF_THE_WAY(acc);
+    OUT_OF_THE_WAY(largest);
     for (size_t c = m->unit_chain[u]; c < m->unit_chain[u + 1]; c++) {
+      OUT_OF_THE_WAY(sum);
       vec chain[DIRECT_ROWS][VECTORS];
       MT_UNROLL for (size_t i = 0; i < n * VECTORS; i++) chain[i / VECTORS][i % VECTORS] =
           zero_vec();

@@ -20,6 +20,7 @@ enum {
 
 typedef __m256 vec;
 typedef __m256i ivec;
+#define OUT_OF_THE_WAY(v) __asm__("" : "+m"(v))
 
 MT_INLINE vec zero_vec(void) {
   return _mm256_setzero_ps();

@@ -20,6 +20,7 @@ enum {
 
 typedef __m512 vec;
 typedef __m512i ivec;
+#define OUT_OF_THE_WAY(v) (void)(v)
 
 MT_INLINE vec zero_vec(void) {
   return _mm512_setzero_ps();
