@@ -102,7 +102,7 @@ MT_INLINE void add_to_sum(float *sum, const __m256 v[2]) {
 
 /* Types whose stream the prefetch of the hardware does not keep up with. */
 MT_INLINE bool wants_prefetch(mt_dtype type) {
-  return type != MT_F32 && type != MT_Q8_0;
+  return type != MT_F32;
 }
 
 /* ---- plain types ------------------------------------------------------------------------- */
