@@ -32,8 +32,7 @@ MT_INLINE vec add_vec(vec a, vec b) {
   return _mm256_add_ps(a, b);
 }
 MT_INLINE ivec larger(ivec largest, vec v) {
-  const __m256i magnitude =
-      _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
+  const __m256i magnitude = _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
   return _mm256_max_epu32(largest, magnitude);
 }
 
@@ -174,8 +173,7 @@ MT_INLINE void load_super(mt_dtype type, const uint8_t *super, size_t h, __m256 
   *d = *dmin = _mm256_setzero_ps();
   if (!by_super(type)) return;
   *d = load_f16_half(super, h);
-  if (has_min(type))
-    *dmin = _mm256_xor_ps(load_f16_half(super + 32, h), _mm256_set1_ps(-0.0f));
+  if (has_min(type)) *dmin = _mm256_xor_ps(load_f16_half(super + 32, h), _mm256_set1_ps(-0.0f));
 }
 
 /* d_w and m_w of rows 8 h … 8 h + 7. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the
@@ -446,8 +444,7 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const __m2
 
 /* A chain of n rows of one panel. */
 MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
-                                bool by_units, bool int8, size_t n,
-                                vec acc[DIRECT_ROWS][VECTORS]) {
+                                bool by_units, bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
   const size_t end = j->m->chain[c + 1];
   __m256 d[2] = {zero_vec(), zero_vec()}, dmin[2] = {zero_vec(), zero_vec()};
   size_t super = SIZE_MAX;

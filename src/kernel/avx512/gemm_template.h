@@ -398,8 +398,7 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint
 
 /* A chain of n rows of one panel. */
 MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
-                                bool by_units, bool int8, size_t n,
-                                vec acc[DIRECT_ROWS][VECTORS]) {
+                                bool by_units, bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
   const size_t end = j->m->chain[c + 1];
   for (size_t b = j->m->chain[c]; b < end; b++) {
     const mt_record_size size = mt_record_size_of(type);
