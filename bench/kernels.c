@@ -28,13 +28,14 @@ static void die(const mt_err *e) {
 }
 
 /* Random bytes with sane scales would need each type's layout; the time does not depend on the
- * values, as long as no scale is subnormal: f16 halves around 1/64. */
+ * values, as long as no scale is subnormal and no sum out of range: f16 halves around 1/64,
+ * exponents (MXFP4) from −16 to −1. */
 static void fill(mt_matrix *m) {
   uint8_t *p = m->data;
   uint32_t s = 1;
   for (size_t i = 0; i < m->data_bytes; i++) {
     s = s * 1664525u + 1013904223u;
-    p[i] = i % 2 ? 0x24 : (uint8_t)(s >> 24);
+    p[i] = m->type == MT_MXFP4 ? (uint8_t)(0x70 | s >> 28) : i % 2 ? 0x24 : (uint8_t)(s >> 24);
   }
 }
 

@@ -212,6 +212,14 @@ static inline double mt_unit_factor(int exp) {
   return d;
 }
 
+/* The bits of the least |sum| that is out of range at a quantum, for sums as f32; what is below
+ * 2^51 quanta rounds by adding MT_RINT_MAGIC as a double. 0 where that is no normal f32, or exp no
+ * exponent of a quantum: then each sum is looked at by itself. */
+static inline uint32_t mt_unit_limit_bits(int exp) {
+  int64_t e = (int64_t)exp + 51 + 127;
+  return e < 1 || exp < -1022 || exp > 1022 ? 0 : (uint32_t)(e > 255 ? 255 : e) << 23;
+}
+
 /* Rounds the sums p [n] to the quantum and adds them to acc [n]; counts those that are NaN or do
  * not fit. */
 static inline int mt_add_units(const float *p, size_t n, double factor, int64_t *acc) {

@@ -24,21 +24,37 @@ MT_INLINE bool signed_scales(mt_dtype type) {
   return by_super(type) && !has_min(type);
 }
 
-/* ---- the loops ----------------------------------------------------------------------------- */
-
-/* The bits of the least |sum| that is out of range at a quantum, for sums as f32; what is below
- * 2^51 quanta rounds by adding 1.5 × 2^52 as a double. 0 where that is no normal f32, or exp no
- * exponent of a quantum: then each sum is looked at by itself. */
-static inline uint32_t limit_bits(int exp) {
-  int64_t e = (int64_t)exp + 51 + 127;
-  return e < 1 || exp < -1022 || exp > 1022 ? 0 : (uint32_t)(e > 255 ? 255 : e) << 23;
+/* What to take off a code: 2^code_bias_bits, or nothing. 8-bit codes are raised to unsigned. */
+MT_INLINE unsigned code_bias_bits(mt_dtype type) {
+  switch (type) {
+    case MT_Q8_0:
+    case MT_IQ4_NL:
+    case MT_IQ4_XS: return 7;
+    case MT_Q6_K: return 5;
+    case MT_Q5_0:
+    case MT_MXFP4: return 4;
+    case MT_Q4_0: return 3;
+    case MT_Q3_K: return 2;
+    default: return 0;
+  }
 }
+
+MT_INLINE const int8_t *values_of(mt_dtype type) {
+  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
+}
+
+/* Groups in the order of their bytes; those that share bytes follow one another. */
+MT_INLINE size_t group_at(mt_dtype type, size_t groups, size_t i) {
+  return type == MT_Q8_0 ? i : i % 2 * (groups / 2) + i / 2;
+}
+
+/* ---- the loops ----------------------------------------------------------------------------- */
 
 /* Sums of units as integers of each row's quantum, kept by a stretch until all units are in. */
 typedef struct walk_total {
   _Alignas(64) int64_t sum[MT_WALK_ROWS][WALK_LANES]; /* and MT_RINT_MAGIC_BITS for each unit */
   double factor[MT_WALK_ROWS];                        /* 2^−exp */
-  uint32_t limit[MT_WALK_ROWS];                       /* limit_bits */
+  uint32_t limit[MT_WALK_ROWS];                       /* mt_unit_limit_bits */
   bool beyond; /* a sum was out of range: nothing here is right */
 } walk_total;
 
@@ -69,6 +85,38 @@ typedef struct walk_fns {
 /* Rows of the weight that a stretch takes. */
 static inline size_t stretch_rows(const walk *j) {
   return (j->n_panels - 1) * MT_PANEL_ROWS + mt_panel_rows(j->m, j->panel + j->n_panels - 1);
+}
+
+/* Where the records of a panel and the input stand; a block moves all of them on. */
+typedef struct place {
+  const uint8_t *rec, *supers;
+  const int8_t *hi, *lo;
+  const int16_t *q;
+  const float *scale;
+  const int32_t *sum;
+} place;
+
+MT_INLINE place start_of_panel(mt_dtype type, const walk *j) {
+  const mt_act *a = j->a;
+  const size_t at = j->row * a->q_stride, block = j->row * a->n_blocks;
+  if (is_plain(type)) return (place){0};
+  return (place){.rec = j->data[0] + j->m->n_supers * mt_record_size_of(type).super,
+                 .supers = j->data[0],
+                 .hi = a->hi + at,
+                 .lo = (a->int8 ? a->hi : a->lo) + at, /* not read with int8 */
+                 .q = a->q + at,
+                 .scale = a->scale + block,
+                 .sum = a->sum + block};
+}
+
+MT_INLINE void next_block(mt_dtype type, place *p) {
+  const mt_record_size size = mt_record_size_of(type);
+  p->rec += size.record;
+  p->hi += size.slots;
+  p->lo += size.slots;
+  p->q += size.slots;
+  p->scale++;
+  p->sum++;
 }
 
 static void store_sums(const walk *j, bool first, float *out, size_t ld) {
@@ -117,7 +165,7 @@ static bool walk_total_units(walk *j, chains_fn *chains, const int *exp, int64_t
   memset(total.sum, 0, j->n * sizeof total.sum[0]);
   for (size_t t = 0; t < j->n; t++) {
     total.factor[t] = mt_unit_factor(exp[j->row + t]);
-    total.limit[t] = limit_bits(exp[j->row + t]);
+    total.limit[t] = mt_unit_limit_bits(exp[j->row + t]);
   }
   j->total = &total;
   chains(j, 0, n_chains);
@@ -169,7 +217,8 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += j.n) {
       j.n = row_end - j.row < most ? row_end - j.row : most;
-      if (step > 1 || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
+      bool few = step == 1 && j.n <= DIRECT_ROWS;
+      if (!few || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
         failed += walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }

@@ -63,14 +63,9 @@ bool mt_sum_parts_avx2(const int64_t *const *part, size_t n_parts, size_t at, si
 bool mt_round_sums_avx2(const int64_t *sum, size_t n, int exp, float *out);
 
 /* Decode reads one ascending stream. The prefetch of the hardware keeps up with it for some shapes
- * of records only (for Q4_0, Q4_K and IQ4_XS not where sums of units are rounded between them); for
- * the others the line so far ahead is asked for, into the second cache (docs/performance.md has the
- * figures). */
+ * of records only; for the others (wants_prefetch of each instruction set) the line so far ahead is
+ * asked for, into the second cache (docs/performance.md has the figures). */
 enum { MT_PREFETCH_BYTES = 16384 };
-MT_INLINE bool wants_prefetch(mt_dtype type, bool by_units) {
-  if (type == MT_Q4_0 || type == MT_Q4_K || type == MT_IQ4_XS) return by_units;
-  return type != MT_F32 && type != MT_Q8_0;
-}
 MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
   MT_UNROLL for (size_t i = 0; i < bytes; i += 64)
       _mm_prefetch((const char *)p + MT_PREFETCH_BYTES + i, _MM_HINT_T1);

@@ -10,6 +10,7 @@
 
 enum {
   LANES = 8,
+  VECTORS = 2, /* of a panel */
   PLAIN_ROWS = 6,
   QUANT_ROWS = MT_VNNI ? 6 : 4,
   DIRECT_ROWS = 2,
@@ -17,21 +18,71 @@ enum {
   MAX_BLOCKS_16 = 18
 };
 
+typedef __m256 vec;
+typedef __m256i ivec;
+#define OUT_OF_THE_WAY(v) __asm__("" : "+m"(v))
+
+MT_INLINE vec zero_vec(void) {
+  return _mm256_setzero_ps();
+}
+MT_INLINE ivec zero_bits(void) {
+  return _mm256_setzero_si256();
+}
+MT_INLINE vec add_vec(vec a, vec b) {
+  return _mm256_add_ps(a, b);
+}
+MT_INLINE __m256i magnitude_bits(__m256 p) {
+  return _mm256_and_si256(_mm256_castps_si256(p), _mm256_set1_epi32(0x7fffffff));
+}
+MT_INLINE ivec larger(ivec largest, vec v) {
+  return _mm256_max_epu32(largest, magnitude_bits(v));
+}
+
+/* acc + rint(p × factor), and MT_RINT_MAGIC_BITS, which the caller takes off. */
+MT_INLINE void add_rounded(__m256i acc[2], __m256 p, double factor) {
+  const __m256d f = _mm256_set1_pd(factor), magic = _mm256_set1_pd(MT_RINT_MAGIC);
+  const __m256d low = _mm256_cvtps_pd(_mm256_castps256_ps128(p)),
+                high = _mm256_cvtps_pd(_mm256_extractf128_ps(p, 1));
+  acc[0] = _mm256_add_epi64(acc[0], _mm256_castpd_si256(_mm256_fmadd_pd(low, f, magic)));
+  acc[1] = _mm256_add_epi64(acc[1], _mm256_castpd_si256(_mm256_fmadd_pd(high, f, magic)));
+}
+
+/* Of the first `rows` lanes of 32 bits. */
+MT_INLINE __m256i lanes_below(size_t rows) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)rows), lane);
+}
+MT_INLINE bool below_limit(__m256i largest, uint32_t limit, size_t rows) {
+  const __m256i l = _mm256_set1_epi32((int)limit);
+  const __m256i beyond = _mm256_cmpeq_epi32(_mm256_max_epu32(largest, l), largest);
+  return _mm256_testz_si256(beyond, lanes_below(rows));
+}
+MT_INLINE void store_rows(float *to, __m256 v, size_t rows) {
+  if (rows >= LANES)
+    _mm256_storeu_ps(to, v);
+  else
+    _mm256_maskstore_ps(to, lanes_below(rows), v);
+}
+MT_INLINE void store_integers(int64_t *to, const __m256i acc[2], int64_t magic, size_t rows) {
+  const __m256i m = _mm256_set1_epi64x(magic);
+  int64_t each[LANES];
+  MT_UNROLL for (int i = 0; i < 2; i++)
+      _mm256_storeu_si256((__m256i *)(void *)(each + 4 * i), _mm256_sub_epi64(acc[i], m));
+  memcpy(to, each, (rows < LANES ? rows : LANES) * sizeof *to);
+}
+
 #define WALK_PANELS 1
 #include "../walk.h"
 
 /* Rounds half a panel's sums of row t into the totals; what is beyond them comes out not 0. */
 MT_INLINE __m256i add_to_total(walk_total *total, size_t t, size_t h, __m256 sum) {
-  const __m256d factor = _mm256_set1_pd(total->factor[t]), magic = _mm256_set1_pd(MT_RINT_MAGIC);
   const __m256i below = _mm256_set1_epi32((int)total->limit[t] - 1);
-  const __m256i size = _mm256_and_si256(_mm256_castps_si256(sum), _mm256_set1_epi32(0x7fffffff));
-  const __m128 part[2] = {_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1)};
-  MT_UNROLL for (size_t i = 0; i < 2; i++) {
-    __m256i *to = (__m256i *)(void *)(total->sum[t] + h * LANES + 4 * i);
-    __m256d y = _mm256_fmadd_pd(_mm256_cvtps_pd(part[i]), factor, magic);
-    _mm256_store_si256(to, _mm256_add_epi64(_mm256_load_si256(to), _mm256_castpd_si256(y)));
-  }
-  return _mm256_cmpgt_epi32(size, below);
+  __m256i *to = (__m256i *)(void *)(total->sum[t] + h * LANES);
+  __m256i acc[2] = {_mm256_load_si256(to), _mm256_load_si256(to + 1)};
+  add_rounded(acc, sum, total->factor[t]);
+  _mm256_store_si256(to, acc[0]);
+  _mm256_store_si256(to + 1, acc[1]);
+  return _mm256_cmpgt_epi32(magnitude_bits(sum), below);
 }
 
 /* What a chain has summed for n rows from t0 on joins its unit's sum. */
@@ -50,6 +101,11 @@ MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, __m256
   if (!_mm256_testz_si256(beyond, beyond)) total->beyond = true;
 }
 
+/* Types whose stream the prefetch of the hardware does not keep up with. */
+MT_INLINE bool wants_prefetch(mt_dtype type) {
+  return type != MT_F32;
+}
+
 /* ---- plain types ------------------------------------------------------------------------- */
 
 MT_INLINE __m256 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
@@ -57,6 +113,23 @@ MT_INLINE __m256 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   __m128i h = _mm_load_si128((const __m128i *)(const void *)(data + 2 * i));
   if (type == MT_F16) return _mm256_cvtph_ps(h);
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+}
+
+/* A chain of n rows of one panel. */
+MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n,
+                            vec acc[DIRECT_ROWS][VECTORS]) {
+  const size_t ld = j->a->ld_x, bytes = MT_PANEL_ROWS * (type == MT_F32 ? 4 : 2);
+  const float *x = j->a->x + j->row * ld;
+  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
+    const uint8_t *d = j->data[0] + k * bytes;
+    if (wants_prefetch(type)) prefetch_ahead(d, bytes);
+    __m256 w0 = load_plain(type, d, 0), w1 = load_plain(type, d, LANES);
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      __m256 b = _mm256_broadcast_ss(x + t * ld + k);
+      acc[t][0] = _mm256_fmadd_ps(w0, b, acc[t][0]);
+      acc[t][1] = _mm256_fmadd_ps(w1, b, acc[t][1]);
+    }
+  }
 }
 
 /* Chain c of n rows from row t0 of the walk on; n is a constant after inlining. */
@@ -80,21 +153,6 @@ MT_INLINE void tile_plain(mt_dtype type, const walk *j, size_t c, size_t t0, siz
 
 /* ---- quantized types: scales and codes --------------------------------------------------- */
 
-/* What to take off a code: 2^code_bias_bits, or nothing. */
-MT_INLINE int code_bias_bits(mt_dtype type) {
-  switch (type) {
-    case MT_Q8_0:
-    case MT_IQ4_NL:
-    case MT_IQ4_XS: return 7;
-    case MT_Q6_K: return 5;
-    case MT_Q5_0:
-    case MT_MXFP4: return 4;
-    case MT_Q4_0: return 3;
-    case MT_Q3_K: return 2;
-    default: return 0;
-  }
-}
-
 MT_INLINE __m256 load_f16_half(const uint8_t *p, size_t h) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * h)));
 }
@@ -112,10 +170,18 @@ MT_INLINE __m256 scaled_i8(__m256 d, __m128i sc) {
   return _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(sc)));
 }
 
+/* The scales of a super-block, rows 8 h … 8 h + 7: d and −dmin. */
+MT_INLINE void load_super(mt_dtype type, const uint8_t *super, size_t h, __m256 *d, __m256 *dmin) {
+  *d = *dmin = _mm256_setzero_ps();
+  if (!by_super(type)) return;
+  *d = load_f16_half(super, h);
+  if (has_min(type)) *dmin = _mm256_xor_ps(load_f16_half(super + 32, h), _mm256_set1_ps(-0.0f));
+}
+
 /* d_w and m_w of rows 8 h … 8 h + 7. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the
  * same for them. */
-MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, size_t h,
-                           __m256 *dw, __m256 *mw) {
+MT_INLINE void block_scales(mt_dtype type, const uint8_t *scales, size_t h, __m256 d, __m256 dmin,
+                            __m256 *dw, __m256 *mw) {
   *mw = _mm256_setzero_ps();
   if (type == MT_MXFP4) {
     *dw = load_e8m0(scales + 8 * h);
@@ -127,20 +193,22 @@ MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *
     return;
   }
   __m128i sc = _mm_loadl_epi64((const __m128i *)(const void *)(scales + 8 * h)), mn = sc;
-  __m256 d = load_f16_half(super, h);
-  if (signed_scales(type)) {
-    *dw = scaled_i8(d, sc);
-    return;
-  }
   if (type == MT_Q2_K) {
     const __m128i low = _mm_set1_epi8(15);
     mn = _mm_and_si128(_mm_srli_epi16(sc, 4), low);
     sc = _mm_and_si128(sc, low);
-  } else {
+  } else if (has_min(type)) {
     mn = _mm_loadl_epi64((const __m128i *)(const void *)(scales + 16 + 8 * h));
   }
   *dw = scaled_i8(d, sc);
-  *mw = scaled_i8(_mm256_xor_ps(load_f16_half(super + 32, h), _mm256_set1_ps(-0.0f)), mn);
+  if (has_min(type)) *mw = scaled_i8(dmin, mn);
+}
+
+MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, size_t h,
+                           __m256 *dw, __m256 *mw) {
+  __m256 d, dmin;
+  load_super(type, super, h, &d, &dmin);
+  block_scales(type, scales, h, d, dmin, dw, mw);
 }
 
 MT_INLINE __m256i load_32(const uint8_t *p) {
@@ -152,15 +220,17 @@ MT_INLINE __m256i field(__m256i v, int shift, int mask) {
   return _mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8((char)mask));
 }
 
-MT_INLINE const int8_t *values_of(mt_dtype type) {
-  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
-}
-
 /* The values of 4-bit codes, raised by their bias. */
 MT_INLINE __m256i values_table(mt_dtype type) {
   const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)values_of(type));
   const __m128i bias = _mm_set1_epi8((char)(1 << code_bias_bits(type)));
   return _mm256_broadcastsi128_si256(_mm_add_epi8(value, bias));
+}
+
+/* The bits `mask` of each byte, from `from` bits above or, negative, below. */
+MT_INLINE __m256i high_bits(__m256i v, int from, int mask) {
+  v = from < 0 ? _mm256_slli_epi16(v, -from) : _mm256_srli_epi16(v, from);
+  return _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
 }
 
 /* The 32 codes of group g, rows 8 h … 8 h + 7; signed bytes come with their sign bit flipped. */
@@ -170,22 +240,17 @@ MT_INLINE __m256i load_codes(mt_dtype type, const uint8_t *rec, size_t h, size_t
   switch (type) {
     case MT_Q8_0: return _mm256_xor_si256(load_32(low + 64 * g), _mm256_set1_epi8((char)0x80));
     case MT_Q2_K: return field(load_32(low), 2 * s, 3);
-    case MT_Q3_K: {
-      __m256i high = field(load_32(rec + 64), s + 4 * (int)h, 1);
-      return _mm256_or_si256(field(load_32(low), 2 * s, 3), _mm256_slli_epi16(high, 2));
-    }
-    case MT_Q6_K: {
-      __m256i high = field(load_32(low + 128), 2 * s, 3);
+    case MT_Q3_K:
+      return _mm256_or_si256(field(load_32(low), 2 * s, 3),
+                             high_bits(load_32(rec + 64), s + 4 * (int)h - 2, 4));
+    case MT_Q6_K:
       return _mm256_or_si256(field(load_32(low + 64 * (g % 2)), 4 * (s / 2), 15),
-                             _mm256_slli_epi16(high, 4));
-    }
+                             high_bits(load_32(low + 128), 2 * s - 4, 3 << 4));
     case MT_Q5_0:
     case MT_Q5_1:
-    case MT_Q5_K: {
-      __m256i high = field(load_32(low + 256), s, 1);
+    case MT_Q5_K:
       return _mm256_or_si256(field(load_32(low + 64 * (g % 4)), 4 * (s / 4), 15),
-                             _mm256_slli_epi16(high, 4));
-    }
+                             high_bits(load_32(low + 256), s - 4, 1 << 4));
     case MT_IQ4_NL:
     case MT_IQ4_XS:
     case MT_MXFP4:
@@ -206,24 +271,30 @@ MT_INLINE __m256i broadcast_4(const int8_t *p) {
 
 enum { CODES_SIGNED = false };
 
-/* Σ code × q over a block for rows 8 h … 8 h + 7: vpdpbusd multiplies unsigned codes with the
- * signed planes of q, exactly. */
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                          bool int8, size_t n, __m256i dot[DIRECT_ROWS]) {
+/* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
+ * exactly. Both halves of the panel share the activations. */
+MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
+                          __m256i dot[DIRECT_ROWS][2]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  __m256i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
-  MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm256_setzero_si256();
+  __m256i hi[DIRECT_ROWS][2], lo[DIRECT_ROWS][2];
+  MT_UNROLL for (size_t t = 0; t < n; t++) hi[t][0] = hi[t][1] = lo[t][0] = lo[t][1] =
+      _mm256_setzero_si256();
   MT_UNROLL for (size_t i = 0; i < groups; i++) {
-    size_t g = i % 2 * (groups / 2) + i / 2; /* groups that share bytes follow one another */
-    __m256i w = load_codes(type, rec, h, g);
+    const size_t g = group_at(type, groups, i);
+    const __m256i w[2] = {load_codes(type, p->rec, 0, g), load_codes(type, p->rec, 1, g)};
     MT_UNROLL for (size_t t = 0; t < n; t++) {
-      size_t q = at + t * a->q_stride + 4 * g;
-      hi[t] = _mm256_dpbusd_avx_epi32(hi[t], w, broadcast_4(a->hi + q));
-      if (!int8) lo[t] = _mm256_dpbusd_avx_epi32(lo[t], w, broadcast_4(a->lo + q));
+      const size_t q = t * stride + 4 * g;
+      const __m256i x = broadcast_4(p->hi + q);
+      hi[t][0] = _mm256_dpbusd_avx_epi32(hi[t][0], w[0], x);
+      hi[t][1] = _mm256_dpbusd_avx_epi32(hi[t][1], w[1], x);
+      if (int8) continue;
+      const __m256i y = broadcast_4(p->lo + q);
+      lo[t][0] = _mm256_dpbusd_avx_epi32(lo[t][0], w[0], y);
+      lo[t][1] = _mm256_dpbusd_avx_epi32(lo[t][1], w[1], y);
     }
   }
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] =
-      int8 ? hi[t] : _mm256_add_epi32(_mm256_slli_epi32(hi[t], 8), lo[t]);
+  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) dot[t][h] =
+      int8 ? hi[t][h] : _mm256_add_epi32(_mm256_slli_epi32(hi[t][h], 8), lo[t][h]);
 }
 
 #else
@@ -237,7 +308,7 @@ MT_INLINE void load_pairs(mt_dtype type, const uint8_t *rec, size_t h, size_t g,
       _mm_set_epi8(-1, 13, -1, 12, -1, 9, -1, 8, -1, 5, -1, 4, -1, 1, -1, 0));
   const __m256i second = _mm256_broadcastsi128_si256(
       _mm_set_epi8(-1, 15, -1, 14, -1, 11, -1, 10, -1, 7, -1, 6, -1, 3, -1, 2));
-  const int bits = code_bias_bits(type);
+  const int bits = (int)code_bias_bits(type);
   const __m256i bias = _mm256_set1_epi16((short)(bits ? 1 << bits : 0));
   __m256i c = load_codes(type, rec, h, g);
   pair[0] = _mm256_sub_epi16(_mm256_shuffle_epi8(c, first), bias);
@@ -251,72 +322,96 @@ MT_INLINE __m256i broadcast_pair(const int16_t *p) {
   return _mm256_set1_epi32(v);
 }
 
-/* Σ w × q in 16 bits: what 8-bit codes need, since the products of both do not fit vpmaddubsw. */
-MT_INLINE void dot_wide(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                        size_t n, __m256i dot[DIRECT_ROWS]) {
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm256_setzero_si256();
-  MT_UNROLL for (size_t g = 0; g < 8; g++) {
-    __m256i pair[2];
-    load_pairs(type, rec, h, g, pair);
-    MT_UNROLL for (size_t t = 0; t < n; t++) {
-      const int16_t *q = a->q + at + t * a->q_stride + 4 * g;
-      dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(pair[0], broadcast_pair(q)));
-      dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(pair[1], broadcast_pair(q + 2)));
+/* Sums in the order of their bytes: the compiler would add them as a tree, and run out of registers
+ * for its leaves. */
+MT_INLINE __m256i in_order(__m256i sum) {
+  __asm__("" : "+x"(sum));
+  return sum;
+}
+
+/* Four activations in 16 bits, in every quarter. */
+MT_INLINE __m256i broadcast_4_wide(const int16_t *p) {
+  int64_t v;
+  memcpy(&v, p, 8);
+  return _mm256_set1_epi64x(v);
+}
+
+/* Codes of 6 and 8 bits, whose products with bytes do not fit vpmaddubsw or hardly, are widened to
+ * 16: rows 0, 1, 4, 5 of a half in one vector, the others in a second, with the activations of a
+ * group once for each row. */
+MT_INLINE bool wide_codes(mt_dtype type) {
+  return code_bias_bits(type) >= 5;
+}
+
+/* Σ code × q in 16 bits; below 2^28.1 in all. */
+MT_INLINE void dot_wide(mt_dtype type, const place *p, size_t stride, size_t n,
+                        __m256i dot[DIRECT_ROWS][2]) {
+  const size_t groups = slots_16(type) ? 4 : 8;
+  const __m256i zero = _mm256_setzero_si256();
+  __m256i sum[DIRECT_ROWS][2][2];
+  MT_UNROLL for (size_t i = 0; i < groups; i++) {
+    const size_t g = group_at(type, groups, i);
+    MT_UNROLL for (size_t h = 0; h < 2; h++) {
+      const __m256i w = load_codes(type, p->rec, h, g);
+      const __m256i low = _mm256_unpacklo_epi8(w, zero), high = _mm256_unpackhi_epi8(w, zero);
+      MT_UNROLL for (size_t t = 0; t < n; t++) {
+        const __m256i x = broadcast_4_wide(p->q + t * stride + 4 * g);
+        const __m256i a = _mm256_madd_epi16(low, x), b = _mm256_madd_epi16(high, x);
+        sum[t][h][0] = in_order(i ? _mm256_add_epi32(sum[t][h][0], a) : a);
+        sum[t][h][1] = in_order(i ? _mm256_add_epi32(sum[t][h][1], b) : b);
+      }
     }
   }
+  MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) dot[t][h] =
+      _mm256_hadd_epi32(sum[t][h][0], sum[t][h][1]);
 }
 
 /* Σ code × q over a block, from the planes of q. A lane of 16 bits takes `step` groups, each adding
- * at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 × 3840, 4 ×
- * 7936 and 2 × 16128 are below 32768. */
-MT_INLINE void dot_codes(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                         bool int8, size_t n, __m256i dot[DIRECT_ROWS]) {
+ * at most 2 × (2^bits − 1) × 128, so vpmaddubsw and the sums never saturate or wrap: 8 × 3840 and 4
+ * × 7936 are below 32768. Both halves of the panel share the activations. */
+MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
+                         __m256i dot[DIRECT_ROWS][2]) {
   const size_t groups = slots_16(type) ? 4 : 8;
   const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
-  const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
+  const size_t step = five ? 4 : groups;
   const __m256i one = _mm256_set1_epi16(1), high = _mm256_set1_epi16(int8 ? 1 : 256);
-  MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm256_setzero_si256();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
-    __m256i hi[DIRECT_ROWS], lo[DIRECT_ROWS];
-    MT_UNROLL for (size_t t = 0; t < n; t++) hi[t] = lo[t] = _mm256_setzero_si256();
+    __m256i hi[DIRECT_ROWS][2], lo[DIRECT_ROWS][2];
     MT_UNROLL for (size_t i = i0; i < i0 + step; i++) {
-      size_t g = i % 2 * (groups / 2) + i / 2; /* groups that share bytes follow one another */
-      __m256i w = load_codes(type, rec, h, g);
+      const size_t g = group_at(type, groups, i);
+      const __m256i w[2] = {load_codes(type, p->rec, 0, g), load_codes(type, p->rec, 1, g)};
       MT_UNROLL for (size_t t = 0; t < n; t++) {
-        size_t q = at + t * a->q_stride + 4 * g;
-        hi[t] = _mm256_add_epi16(hi[t], _mm256_maddubs_epi16(w, broadcast_4(a->hi + q)));
-        if (!int8) lo[t] = _mm256_add_epi16(lo[t], _mm256_maddubs_epi16(w, broadcast_4(a->lo + q)));
+        const size_t q = t * stride + 4 * g;
+        const __m256i x = broadcast_4(p->hi + q);
+        MT_UNROLL for (size_t h = 0; h < 2; h++) {
+          const __m256i v = _mm256_maddubs_epi16(w[h], x);
+          hi[t][h] = in_order(i > i0 ? _mm256_add_epi16(hi[t][h], v) : v);
+        }
+        if (int8) continue;
+        const __m256i y = broadcast_4(p->lo + q);
+        MT_UNROLL for (size_t h = 0; h < 2; h++) {
+          const __m256i v = _mm256_maddubs_epi16(w[h], y);
+          lo[t][h] = in_order(i > i0 ? _mm256_add_epi16(lo[t][h], v) : v);
+        }
       }
     }
-    MT_UNROLL for (size_t t = 0; t < n; t++) {
-      dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(hi[t], high));
-      if (!int8) dot[t] = _mm256_add_epi32(dot[t], _mm256_madd_epi16(lo[t], one));
+    MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) {
+      __m256i sum = _mm256_madd_epi16(hi[t][h], high);
+      if (!int8) sum = _mm256_add_epi32(sum, _mm256_madd_epi16(lo[t][h], one));
+      dot[t][h] = i0 ? _mm256_add_epi32(dot[t][h], sum) : sum;
     }
   }
 }
 
-/* With wide codes the bias is off already. */
-MT_INLINE bool wide_codes(mt_dtype type) {
-  return code_bias_bits(type) == 7;
-}
-
-MT_INLINE void dot_packed(mt_dtype type, const uint8_t *rec, size_t h, const mt_act *a, size_t at,
-                          bool int8, size_t n, __m256i dot[DIRECT_ROWS]) {
+MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
+                          __m256i dot[DIRECT_ROWS][2]) {
   if (wide_codes(type))
-    dot_wide(type, rec, h, a, at, n, dot);
+    dot_wide(type, p, stride, n, dot);
   else
-    dot_codes(type, rec, h, a, at, int8, n, dot);
+    dot_codes(type, p, stride, int8, n, dot);
 }
 
 #endif
-
-/* What to take off Σ code × q as dot_packed gives it. */
-MT_INLINE int packed_bias_bits(mt_dtype type) {
-#if !MT_VNNI
-  if (wide_codes(type)) return 0;
-#endif
-  return code_bias_bits(type);
-}
 
 /* acc = fma(d_w × d_a, f, acc). */
 MT_INLINE __m256 add_block(__m256 acc, __m256 dw, __m256 da, __m256i dot) {
@@ -325,43 +420,45 @@ MT_INLINE __m256 add_block(__m256 acc, __m256 dw, __m256 da, __m256i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const mt_act *a, size_t row, size_t b,
-                            const uint8_t *rec, const uint8_t *super, size_t planes, bool int8,
-                            size_t h, size_t n, __m256 acc[DIRECT_ROWS][2]) {
-  const size_t slots = slots_16(type) ? 16 : 32;
-  __m256i dot[DIRECT_ROWS];
-  __m256 dw, mw;
-  dot_packed(type, rec, h, a, row * a->q_stride + b * slots, int8, n, dot);
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const __m256 d[2],
+                            const __m256 dmin[2], bool int8, size_t n,
+                            vec acc[DIRECT_ROWS][VECTORS]) {
+  const uint8_t *scales = p->rec + mt_record_size_of(type).codes;
+  const int bias_bits = (int)code_bias_bits(type);
+  __m256i dot[DIRECT_ROWS][2];
+  dot_packed(type, p, a->q_stride, int8, n, dot);
   /* Bytes are touched in ascending order, or the hardware does not see the stream. */
-  __asm__ volatile("" ::: "memory");
-  load_scales(type, rec + planes, super, h, &dw, &mw);
-  MT_UNROLL for (size_t t = 0; t < n; t++) {
-    size_t s = (row + t) * a->n_blocks + b;
-    __m256 da = _mm256_set1_ps(a->scale[s]);
-    __m256i sum = _mm256_set1_epi32(a->sum[s]);
-    if (packed_bias_bits(type))
-      dot[t] = _mm256_sub_epi32(dot[t], _mm256_slli_epi32(sum, packed_bias_bits(type)));
-    acc[t][h] = add_block(acc[t][h], dw, da, dot[t]);
-    if (has_min(type))
-      acc[t][h] = _mm256_fmadd_ps(mw, _mm256_mul_ps(da, _mm256_cvtepi32_ps(sum)), acc[t][h]);
+  __asm__ volatile("" : "+r"(scales));
+  MT_UNROLL for (size_t h = 0; h < 2; h++) {
+    __m256 dw, mw;
+    block_scales(type, scales, h, d[h], dmin[h], &dw, &mw);
+    MT_UNROLL for (size_t t = 0; t < n; t++) {
+      const __m256 da = _mm256_set1_ps(p->scale[t * a->n_blocks]);
+      const __m256i sum = _mm256_set1_epi32(p->sum[t * a->n_blocks]);
+      if (bias_bits) dot[t][h] = _mm256_sub_epi32(dot[t][h], _mm256_slli_epi32(sum, bias_bits));
+      acc[t][h] = add_block(acc[t][h], dw, da, dot[t][h]);
+      if (has_min(type))
+        acc[t][h] = _mm256_fmadd_ps(mw, _mm256_mul_ps(da, _mm256_cvtepi32_ps(sum)), acc[t][h]);
+    }
   }
+  next_block(type, p);
 }
 
-MT_INLINE void direct(mt_dtype type, const walk *j, size_t c0, size_t c1, bool int8, size_t n) {
-  const mt_record_size size = mt_record_size_of(type);
-  const mt_act a = *j->a; /* its fields stay in registers */
-  const uint8_t *records = j->data[0] + j->m->n_supers * size.super;
-  for (size_t c = c0; c < c1; c++) {
-    __m256 acc[DIRECT_ROWS][2];
-    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = _mm256_setzero_ps();
-    for (size_t b = j->m->chain[c]; b < j->m->chain[c + 1]; b++) {
-      const uint8_t *rec = records + b * size.record;
-      size_t super = by_super(type) ? j->m->block[b].super * size.super : 0;
-      if (wants_prefetch(type, true)) prefetch_ahead(rec, size.record);
-      direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 0, n, acc);
-      direct_block(type, &a, j->row, b, rec, j->data[0] + super, size.codes, int8, 1, n, acc);
+/* A chain of n rows of one panel. */
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
+                                bool by_units, bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
+  const size_t end = j->m->chain[c + 1];
+  __m256 d[2] = {zero_vec(), zero_vec()}, dmin[2] = {zero_vec(), zero_vec()};
+  size_t super = SIZE_MAX;
+  (void)by_units;
+  for (size_t b = j->m->chain[c]; b < end; b++) {
+    if (by_super(type) && j->m->block[b].super != super) {
+      super = j->m->block[b].super;
+      MT_UNROLL for (size_t h = 0; h < 2; h++)
+          load_super(type, p->supers + super * mt_record_size_of(type).super, h, &d[h], &dmin[h]);
     }
-    end_chain(j, j->m->place[c], 0, n, acc);
+    if (wants_prefetch(type)) prefetch_ahead(p->rec, mt_record_size_of(type).record);
+    direct_block(type, a, p, d, dmin, int8, n, acc);
   }
 }
 
@@ -522,22 +619,7 @@ DEFINE_UNPACKED(tiles_16_min, 16, true)
 DEFINE_UNPACKED(tiles_32, 32, false)
 DEFINE_UNPACKED(tiles_32_min, 32, true)
 
-MT_INLINE void direct_rows(mt_dtype type, const walk *j, size_t c0, size_t c1, size_t n) {
-  if (j->a->int8)
-    direct(type, j, c0, c1, true, n);
-  else
-    direct(type, j, c0, c1, false, n);
-}
-
 MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
-  if (j->n == 1) {
-    direct_rows(type, j, c0, c1, 1);
-    return;
-  }
-  if (j->n == 2) {
-    direct_rows(type, j, c0, c1, 2);
-    return;
-  }
   unpacked u;
   unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
                              : has_min(type) ? tiles_32_min
@@ -547,7 +629,8 @@ MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t 
     unpack(type, j, j->m->chain[c], j->m->chain[end], &u);
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, QUANT_ROWS);
-      for (size_t i = c; i < end; i++) tiles(j, &u, j->m->chain[c], i, code_bias_bits(type), t, n);
+      for (size_t i = c; i < end; i++)
+        tiles(j, &u, j->m->chain[c], i, (int)code_bias_bits(type), t, n);
     }
   }
 }
@@ -569,47 +652,4 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
   }
 }
 
-#define DEFINE_CHAINS(name, type, chains_of)                             \
-  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) { \
-    chains_of(type, j, c0, c1);                                          \
-  }
-
-DEFINE_CHAINS(f32, MT_F32, chains_plain)
-DEFINE_CHAINS(f16, MT_F16, chains_plain)
-DEFINE_CHAINS(bf16, MT_BF16, chains_plain)
-DEFINE_CHAINS(q8_0, MT_Q8_0, chains_quantized)
-DEFINE_CHAINS(q4_0, MT_Q4_0, chains_quantized)
-DEFINE_CHAINS(q4_1, MT_Q4_1, chains_quantized)
-DEFINE_CHAINS(q5_0, MT_Q5_0, chains_quantized)
-DEFINE_CHAINS(q5_1, MT_Q5_1, chains_quantized)
-DEFINE_CHAINS(q2_k, MT_Q2_K, chains_quantized)
-DEFINE_CHAINS(q3_k, MT_Q3_K, chains_quantized)
-DEFINE_CHAINS(q4_k, MT_Q4_K, chains_quantized)
-DEFINE_CHAINS(q5_k, MT_Q5_K, chains_quantized)
-DEFINE_CHAINS(q6_k, MT_Q6_K, chains_quantized)
-DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, chains_quantized)
-DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, chains_quantized)
-DEFINE_CHAINS(mxfp4, MT_MXFP4, chains_quantized)
-
-static const walk_fns FNS[MT_DTYPE_COUNT] = {
-    [MT_F32] = {NAME(chains_f32), NULL},       [MT_F16] = {NAME(chains_f16), NULL},
-    [MT_BF16] = {NAME(chains_bf16), NULL},     [MT_Q8_0] = {NAME(chains_q8_0), NULL},
-    [MT_Q4_0] = {NAME(chains_q4_0), NULL},     [MT_Q4_1] = {NAME(chains_q4_1), NULL},
-    [MT_Q5_0] = {NAME(chains_q5_0), NULL},     [MT_Q5_1] = {NAME(chains_q5_1), NULL},
-    [MT_Q2_K] = {NAME(chains_q2_k), NULL},     [MT_Q3_K] = {NAME(chains_q3_k), NULL},
-    [MT_Q4_K] = {NAME(chains_q4_k), NULL},     [MT_Q5_K] = {NAME(chains_q5_k), NULL},
-    [MT_Q6_K] = {NAME(chains_q6_k), NULL},     [MT_IQ4_NL] = {NAME(chains_iq4_nl), NULL},
-    [MT_IQ4_XS] = {NAME(chains_iq4_xs), NULL}, [MT_MXFP4] = {NAME(chains_mxfp4), NULL},
-};
-
-void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                   size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
-              ld_out);
-}
-
-int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
-                     NULL, ld);
-}
+#include "../direct.h"

@@ -10,6 +10,7 @@
 
 enum {
   LANES = 16,
+  VECTORS = 1, /* of a panel */
   PLAIN_ROWS = 12,
   QUANT_ROWS = 6,
   DIRECT_ROWS = 2,
@@ -17,14 +18,46 @@ enum {
   MAX_BLOCKS_16 = 18
 };
 
+typedef __m512 vec;
+typedef __m512i ivec;
+#define OUT_OF_THE_WAY(v) (void)(v)
+
+MT_INLINE vec zero_vec(void) {
+  return _mm512_setzero_ps();
+}
+MT_INLINE ivec zero_bits(void) {
+  return _mm512_setzero_si512();
+}
+MT_INLINE vec add_vec(vec a, vec b) {
+  return _mm512_add_ps(a, b);
+}
 MT_INLINE __m512i magnitude_bits(__m512 p) {
   return _mm512_and_si512(_mm512_castps_si512(p), _mm512_set1_epi32(0x7fffffff));
 }
 
+MT_INLINE ivec larger(ivec largest, vec v) {
+  return _mm512_max_epu32(largest, magnitude_bits(v));
+}
+
 /* acc + rint(p × factor), and MT_RINT_MAGIC_BITS, which the caller takes off. */
-MT_INLINE __m512i add_rounded(__m512i acc, __m256 p, __m512d factor) {
-  __m512d y = _mm512_fmadd_pd(_mm512_cvtps_pd(p), factor, _mm512_set1_pd(MT_RINT_MAGIC));
-  return _mm512_add_epi64(acc, _mm512_castpd_si512(y));
+MT_INLINE void add_rounded(__m512i acc[2], __m512 p, double factor) {
+  const __m512d f = _mm512_set1_pd(factor), magic = _mm512_set1_pd(MT_RINT_MAGIC);
+  const __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(p)),
+                high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(p, 1));
+  acc[0] = _mm512_add_epi64(acc[0], _mm512_castpd_si512(_mm512_fmadd_pd(low, f, magic)));
+  acc[1] = _mm512_add_epi64(acc[1], _mm512_castpd_si512(_mm512_fmadd_pd(high, f, magic)));
+}
+MT_INLINE bool below_limit(__m512i largest, uint32_t limit, size_t rows) {
+  const __mmask16 most = (__mmask16)((1u << rows) - 1);
+  return !_mm512_mask_cmple_epu32_mask(most, _mm512_set1_epi32((int)limit), largest);
+}
+MT_INLINE void store_integers(int64_t *to, const __m512i acc[2], int64_t magic, size_t rows) {
+  const unsigned most = (1u << rows) - 1;
+  MT_UNROLL for (int i = 0; i < 2; i++) _mm512_mask_storeu_epi64(
+      to + 8 * i, (__mmask8)(most >> 8 * i), _mm512_sub_epi64(acc[i], _mm512_set1_epi64(magic)));
+}
+MT_INLINE void store_rows(float *to, __m512 v, size_t rows) {
+  _mm512_mask_storeu_ps(to, (__mmask16)((1u << rows) - 1), v);
 }
 
 #define WALK_PANELS 2
@@ -42,12 +75,11 @@ MT_INLINE __m128i load_16(const uint8_t *p) {
 
 /* Rounds a panel's sums of row t into the totals; gives the rows that are beyond them. */
 MT_INLINE __mmask16 add_to_total(walk_total *total, size_t t, size_t p, __m512 sum) {
-  const __m512d factor = _mm512_set1_pd(total->factor[t]);
-  const __m256 part[2] = {_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1)};
-  MT_UNROLL for (size_t i = 0; i < 2; i++) {
-    int64_t *to = total->sum[t] + p * LANES + 8 * i;
-    _mm512_store_si512(to, add_rounded(_mm512_load_si512(to), part[i], factor));
-  }
+  int64_t *to = total->sum[t] + p * LANES;
+  __m512i acc[2] = {_mm512_load_si512(to), _mm512_load_si512(to + 8)};
+  add_rounded(acc, sum, total->factor[t]);
+  _mm512_store_si512(to, acc[0]);
+  _mm512_store_si512(to + 8, acc[1]);
   return _mm512_cmple_epu32_mask(_mm512_set1_epi32((int)total->limit[t]), magnitude_bits(sum));
 }
 
@@ -67,6 +99,13 @@ MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, __m512
   if (beyond) total->beyond = true;
 }
 
+/* Types whose stream the prefetch of the hardware does not keep up with: Q4_0, Q4_K and IQ4_XS only
+ * where sums of units are rounded between blocks. */
+MT_INLINE bool wants_prefetch(mt_dtype type, bool by_units) {
+  if (type == MT_Q4_0 || type == MT_Q4_K || type == MT_IQ4_XS) return by_units;
+  return type != MT_F32 && type != MT_Q8_0;
+}
+
 /* ---- rows of input ----------------------------------------------------------------------- */
 
 /* Row t of a tile, base[t / 3] + (t % 3) × stride: one addressing mode each, few registers. */
@@ -82,15 +121,16 @@ MT_INLINE __m512 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
 }
 
 /* A chain of n rows of one panel: an ascending stream, which is what memory gives fastest. */
-MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n, __m512 acc[]) {
+MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n,
+                            vec acc[DIRECT_ROWS][VECTORS]) {
   const size_t ld = j->a->ld_x;
   const float *x = j->a->x + j->row * ld;
   for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
     const uint8_t *d = j->data[0] + k * LANES * (type == MT_F32 ? 4 : 2);
     if (wants_prefetch(type, false)) prefetch_ahead(d, LANES * 2);
     __m512 w = load_plain(type, d, 0);
-    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t] =
-        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t]);
+    MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] =
+        _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t][0]);
   }
 }
 
@@ -174,25 +214,6 @@ MT_INLINE __m512i high_q3_k(const uint8_t *p, int g) {
   return _mm512_and_si512(_mm512_srlv_epi16(v, shift), _mm512_set1_epi8(1));
 }
 
-/* What to take off a code: 2^code_bias_bits, or nothing. */
-MT_INLINE unsigned code_bias_bits(mt_dtype type) {
-  switch (type) {
-    case MT_Q8_0:
-    case MT_IQ4_NL:
-    case MT_IQ4_XS: return 7;
-    case MT_Q6_K: return 5;
-    case MT_Q5_0:
-    case MT_MXFP4: return 4;
-    case MT_Q4_0: return 3;
-    case MT_Q3_K: return 2;
-    default: return 0;
-  }
-}
-
-MT_INLINE const int8_t *values_of(mt_dtype type) {
-  return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
-}
-
 /* The values of 4-bit codes, raised by their bias. */
 MT_INLINE __m512i values_table(mt_dtype type) {
   const __m128i value = _mm_loadu_si128((const __m128i *)(const void *)values_of(type));
@@ -226,26 +247,12 @@ MT_INLINE __m512i load_codes(mt_dtype type, const uint8_t *rec, size_t g) {
   }
 }
 
-/* Groups in the order of their bytes; those that share bytes follow one another. */
-MT_INLINE size_t group_at(mt_dtype type, size_t groups, size_t i) {
-  return type == MT_Q8_0 ? i : i % 2 * (groups / 2) + i / 2;
-}
-
 /* Four activations of a group, in every lane. */
 MT_INLINE __m512i broadcast_4(const int8_t *p) {
   int32_t v;
   memcpy(&v, p, 4);
   return _mm512_set1_epi32(v);
 }
-
-/* Where the records of a panel and the input stand; a block moves all of them on. */
-typedef struct place {
-  const uint8_t *rec, *supers;
-  const int8_t *hi, *lo;
-  const int16_t *q;
-  const float *scale;
-  const int32_t *sum;
-} place;
 
 #if MT_VNNI
 
@@ -374,22 +381,8 @@ MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE place start_of_panel(mt_dtype type, const walk *j) {
-  const mt_act *a = j->a;
-  const size_t at = j->row * a->q_stride, block = j->row * a->n_blocks;
-  if (is_plain(type)) return (place){0};
-  return (place){.rec = j->data[0] + j->m->n_supers * mt_record_size_of(type).super,
-                 .supers = j->data[0],
-                 .hi = a->hi + at,
-                 .lo = (a->int8 ? a->hi : a->lo) + at, /* not read with int8 */
-                 .q = a->q + at,
-                 .scale = a->scale + block,
-                 .sum = a->sum + block};
-}
-
 MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint8_t *super,
-                            bool int8, size_t n, __m512 acc[DIRECT_ROWS]) {
-  const size_t slots = slots_16(type) ? 16 : 32;
+                            bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
   const uint8_t *scales = p->rec + mt_record_size_of(type).codes;
   __m512i dot[DIRECT_ROWS];
   __m512 dw, mw;
@@ -402,21 +395,16 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint
     __m512i sum = _mm512_set1_epi32(p->sum[t * a->n_blocks]);
     if (packed_bias_bits(type))
       dot[t] = _mm512_sub_epi32(dot[t], _mm512_slli_epi32(sum, packed_bias_bits(type)));
-    acc[t] = add_block(acc[t], dw, da, dot[t]);
+    acc[t][0] = add_block(acc[t][0], dw, da, dot[t]);
     if (has_min(type))
-      acc[t] = _mm512_fmadd_ps(mw, _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum)), acc[t]);
+      acc[t][0] = _mm512_fmadd_ps(mw, _mm512_mul_ps(da, _mm512_cvtepi32_ps(sum)), acc[t][0]);
   }
-  p->rec += mt_record_size_of(type).record;
-  p->hi += slots;
-  p->lo += slots;
-  p->q += slots;
-  p->scale++;
-  p->sum++;
+  next_block(type, p);
 }
 
 /* A chain of n rows of one panel. */
 MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
-                                bool by_units, bool int8, size_t n, __m512 acc[]) {
+                                bool by_units, bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
   const size_t end = j->m->chain[c + 1];
   for (size_t b = j->m->chain[c]; b < end; b++) {
     const mt_record_size size = mt_record_size_of(type);
@@ -424,76 +412,6 @@ MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, p
     if (wants_prefetch(type, by_units)) prefetch_ahead(p->rec, size.record);
     direct_block(type, a, p, p->supers + super, int8, n, acc);
   }
-}
-
-/* All units of one panel, n rows; the sums stay in registers. Gives up, with nothing written,
- * where one is out of range. */
-MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
-                      size_t ld, bool int8, size_t n) {
-  const mt_act a = *j->a; /* its fields stay in registers */
-  const mt_matrix *m = j->m;
-  const unsigned rows = (1u << mt_panel_rows(m, j->panel)) - 1u;
-  const __mmask8 half[2] = {(__mmask8)rows, (__mmask8)(rows >> 8)};
-  const size_t at = j->row * ld + j->panel * LANES;
-  place p = start_of_panel(type, j);
-  /* Read one by one, the scales of super-blocks would be a second stream beside that of the blocks.
-   */
-  for (size_t i = 0; i < m->n_supers * mt_record_size_of(type).super; i += 64)
-    _mm_prefetch((const char *)p.supers + i, _MM_HINT_T0);
-  __m512 total[DIRECT_ROWS];
-  __m512d factor[DIRECT_ROWS];
-  __m512i acc[DIRECT_ROWS][2], largest[DIRECT_ROWS];
-  MT_UNROLL for (size_t t = 0; t < n; t++) {
-    total[t] = _mm512_setzero_ps();
-    factor[t] = _mm512_set1_pd(to ? mt_unit_factor(exp[j->row + t]) : 0);
-    acc[t][0] = acc[t][1] = largest[t] = _mm512_setzero_si512();
-  }
-  for (size_t u = 0; u < m->n_units; u++) {
-    __m512 sum[DIRECT_ROWS];
-    MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_setzero_ps();
-    for (size_t c = m->unit_chain[u]; c < m->unit_chain[u + 1]; c++) {
-      __m512 chain[DIRECT_ROWS];
-      MT_UNROLL for (size_t t = 0; t < n; t++) chain[t] = _mm512_setzero_ps();
-      if (is_plain(type))
-        direct_plain(type, j, c, n, chain);
-      else
-        direct_quantized(type, j, &a, &p, c, to != NULL, int8, n, chain);
-      MT_UNROLL for (size_t t = 0; t < n; t++) sum[t] = _mm512_add_ps(sum[t], chain[t]);
-    }
-    MT_UNROLL for (size_t t = 0; t < n; t++) {
-      if (!to) {
-        total[t] = _mm512_add_ps(total[t], sum[t]);
-        continue;
-      }
-      largest[t] = _mm512_max_epu32(largest[t], magnitude_bits(sum[t]));
-      acc[t][0] = add_rounded(acc[t][0], _mm512_castps512_ps256(sum[t]), factor[t]);
-      acc[t][1] = add_rounded(acc[t][1], _mm512_extractf32x8_ps(sum[t], 1), factor[t]);
-    }
-  }
-  MT_UNROLL for (size_t t = 0; to && t < n; t++) {
-    const __m512i limit = _mm512_set1_epi32((int)limit_bits(exp[j->row + t]));
-    if (_mm512_mask_cmple_epu32_mask((__mmask16)rows, limit, largest[t])) return false;
-  }
-  const __m512i magic = _mm512_set1_epi64((int64_t)(m->n_units * (uint64_t)MT_RINT_MAGIC_BITS));
-  MT_UNROLL for (size_t t = 0; t < n; t++) {
-    if (!to) _mm512_mask_storeu_ps(out + at + t * ld, (__mmask16)rows, total[t]);
-    for (size_t h = 0; to && h < 2; h++) {
-      int64_t *here = to + at + t * ld + 8 * h;
-      _mm512_mask_storeu_epi64(here, half[h], _mm512_sub_epi64(acc[t][h], magic));
-    }
-  }
-  return true;
-}
-
-/* One or two rows. */
-MT_INLINE bool direct_rows(mt_dtype type, const walk *j, const int *exp, int64_t *to, float *out,
-                           size_t ld) {
-  const bool int8 = j->a->int8 && !is_plain(type);
-  if (j->n == 1)
-    return int8 ? direct(type, j, exp, to, out, ld, true, 1)
-                : direct(type, j, exp, to, out, ld, false, 1);
-  return int8 ? direct(type, j, exp, to, out, ld, true, 2)
-              : direct(type, j, exp, to, out, ld, false, 2);
 }
 
 /* ---- many rows: weights unpacked --------------------------------------------------------- */
@@ -701,51 +619,4 @@ MT_INLINE void chains_plain(mt_dtype type, const walk *j, size_t c0, size_t c1) 
   }
 }
 
-#define DEFINE_TYPE(name, type, chains_of)                                                 \
-  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) {                   \
-    chains_of(type, j, c0, c1);                                                            \
-  }                                                                                        \
-  static bool NAME(direct_##name)(const walk *j, const int *exp, int64_t *acc, float *out, \
-                                  size_t ld) {                                             \
-    return direct_rows(type, j, exp, acc, out, ld);                                        \
-  }
-
-DEFINE_TYPE(f32, MT_F32, chains_plain)
-DEFINE_TYPE(f16, MT_F16, chains_plain)
-DEFINE_TYPE(bf16, MT_BF16, chains_plain)
-DEFINE_TYPE(q8_0, MT_Q8_0, chains_quantized)
-DEFINE_TYPE(q4_0, MT_Q4_0, chains_quantized)
-DEFINE_TYPE(q4_1, MT_Q4_1, chains_quantized)
-DEFINE_TYPE(q5_0, MT_Q5_0, chains_quantized)
-DEFINE_TYPE(q5_1, MT_Q5_1, chains_quantized)
-DEFINE_TYPE(q2_k, MT_Q2_K, chains_quantized)
-DEFINE_TYPE(q3_k, MT_Q3_K, chains_quantized)
-DEFINE_TYPE(q4_k, MT_Q4_K, chains_quantized)
-DEFINE_TYPE(q5_k, MT_Q5_K, chains_quantized)
-DEFINE_TYPE(q6_k, MT_Q6_K, chains_quantized)
-DEFINE_TYPE(iq4_nl, MT_IQ4_NL, chains_quantized)
-DEFINE_TYPE(iq4_xs, MT_IQ4_XS, chains_quantized)
-DEFINE_TYPE(mxfp4, MT_MXFP4, chains_quantized)
-
-#define TYPE(name) \
-  { NAME(chains_##name), NAME(direct_##name) }
-static const walk_fns FNS[MT_DTYPE_COUNT] = {
-    [MT_F32] = TYPE(f32),     [MT_F16] = TYPE(f16),       [MT_BF16] = TYPE(bf16),
-    [MT_Q8_0] = TYPE(q8_0),   [MT_Q4_0] = TYPE(q4_0),     [MT_Q4_1] = TYPE(q4_1),
-    [MT_Q5_0] = TYPE(q5_0),   [MT_Q5_1] = TYPE(q5_1),     [MT_Q2_K] = TYPE(q2_k),
-    [MT_Q3_K] = TYPE(q3_k),   [MT_Q4_K] = TYPE(q4_k),     [MT_Q5_K] = TYPE(q5_k),
-    [MT_Q6_K] = TYPE(q6_k),   [MT_IQ4_NL] = TYPE(iq4_nl), [MT_IQ4_XS] = TYPE(iq4_xs),
-    [MT_MXFP4] = TYPE(mxfp4),
-};
-
-void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                   size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
-              ld_out);
-}
-
-int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
-                     NULL, ld);
-}
+#include "../direct.h"
