@@ -108,7 +108,6 @@ class Bench:
         finally:
             os.remove(path)
 
-    # ---- engines: each is a function that runs once and returns (record's keys, result), or None --------------------
     # ---- engines: each is a function that runs once and returns (record's keys, result), or None ----
 
     def run(self, command, **env):
@@ -155,17 +154,21 @@ class Bench:
         return go
 
     def llama_bench(self, model, threads, prompt=0, generate=0, depth=0, more=(), variant=""):
+        """Its two tests, each in a run of its own: it would decode from an empty cache, not after the prompt."""
         if not prompt and not generate: prompt, generate = self.args.prompt, self.args.generate
         keys = dict(engine="llama.cpp", ranks=2 if variant else 1, threads=threads, variant=variant)
-        command = [self.llama + "/llama-bench", "-m", model["path"], "-t", str(threads), "-p", str(prompt), "-n",
-                   str(generate), "-d", str(depth), "-r", "1", "-o", "json", "--no-host", "1"] + list(more)
+        command = [self.llama + "/llama-bench", "-m", model["path"], "-t", str(threads), "-r", "1", "-o", "json",
+                   "--no-host", "1"] + list(more)
+        tests = [("prefill_tokens_per_s", ["-p", str(prompt), "-n", "0"])] if prompt else []
+        if generate:
+            tests.append(("decode_tokens_per_s", ["-p", "0", "-n", str(generate), "-d", str(prompt or depth)]))
 
         def go():
-            out = self.run(command)
-            if not out: return None
             result = {"prompt": prompt or depth}
-            for row in json.loads(out):
-                result["prefill_tokens_per_s" if row["n_prompt"] else "decode_tokens_per_s"] = row["avg_ts"]
+            for rate, options in tests:
+                out = self.run(command + options)
+                if not out: return None
+                result[rate] = json.loads(out)[0]["avg_ts"]
             return keys, result
         return go if "llama.cpp" in self.peers else None
 
