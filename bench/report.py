@@ -9,7 +9,7 @@ usage: report.py SAMPLES DIR [SUFFIX]             writes DIR/<date>-<cpu><SUFFIX
 """
 import csv, math, os, statistics, sys
 
-from targets import PLAIN_SUMS, Samples, cpu_name, lines, plain
+from targets import Samples, cpu_name, lines, summary
 
 FIELDS = "kind name value low high samples op target met".split()
 METRICS = """prefill_tokens_per_s decode_tokens_per_s bandwidth_share peak_share prefill_collective_share
@@ -21,7 +21,7 @@ def figures(s):
     for (experiment, shape, kind, engine, ranks, threads, variant), results in s.cells.items():
         for prompt in sorted({r.get("prompt", "") for r in results}, key=str):
             for metric in METRICS:
-                got = plain([r[metric] for r in results if metric in r and r.get("prompt", "") == prompt])
+                got = summary([r[metric] for r in results if metric in r and r.get("prompt", "") == prompt])
                 parts = (experiment, shape, kind, engine, "%dx%d" % (ranks, threads), variant, prompt, metric)
                 name = "/".join(str(x) for x in parts if x != "")
                 if got: yield dict(zip(FIELDS, ("figure", name) + got + ("", "", "")))
@@ -158,8 +158,10 @@ def roofline_points(s):
     """(name, operations a byte, operations a second) of Mutirão's runs on 2 threads."""
     for (experiment, shape, kind, engine, ranks, threads, variant), results in s.cells.items():
         if (engine, shape, ranks, threads, variant) != ("mutirao", "1.1B", 1, 2, ""): continue
-        median = sorted(results, key=lambda r: r.get("decode_tokens_per_s", 0))[len(results) // 2]
-        label = {"types": kind, "context": kind + " at %s" % median.get("prompt")}.get(experiment)
+        prompt = max(r.get("prompt", 0) for r in results)  # of long contexts the longest; the others have one
+        some = sorted((r for r in results if r.get("prompt", 0) == prompt), key=lambda r: r.get("decode_tokens_per_s", 0))
+        median = some[len(some) // 2]
+        label = {"types": kind, "context": "%s at %s" % (kind, prompt)}.get(experiment)
         runs = [("%s × %d" % (kind, b["batch"]), b) for b in median.get("batches", [])]
         for name, r in [(label, median)] if label else runs:
             if "decode_fma_operations_per_token" not in r: continue
