@@ -88,11 +88,13 @@ static void attend_head(const cache *c, size_t layer, size_t head, size_t n, con
       k[b] = at;
       v[b] = at + c->k_bytes;
     }
-    for (size_t t = 0; t < n; t++)
+    size_t t0 = 0; /* queries before it see nothing of the segment */
+    while (n_keys[t0] <= base) t0++;
+    for (size_t t = t0; t < n; t++)
       hi[t] = n_keys[t] - base < MT_ATTN_SEGMENT ? n_keys[t] - base : MT_ATTN_SEGMENT;
-    c->kn->attend_many(c->type, c->head_dim, n, q, 0.125f, k, v, lo, hi, base ? part : total,
-                       c->scratch);
-    for (size_t t = 0; base && t < n; t++) c->kn->attend_merge(c->head_dim, &total[t], &part[t]);
+    c->kn->attend_many(c->type, c->head_dim, n - t0, q + t0, 0.125f, k, v, lo, hi + t0,
+                       (base ? part : total) + t0, c->scratch);
+    for (size_t t = t0; base && t < n; t++) c->kn->attend_merge(c->head_dim, &total[t], &part[t]);
   }
 }
 

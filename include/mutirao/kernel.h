@@ -46,8 +46,7 @@ typedef struct mt_matrix {
   mt_kblock *block;     /* [n_blocks] */
   uint32_t *unit_chain; /* [n_units + 1]: first chain of each unit */
   uint32_t *chain; /* [n_chains + 1] borders of the chains: in K for plain types, else in blocks */
-  uint8_t
-      *place; /* [n_chains]: MT_UNIT_FIRST and MT_UNIT_LAST where the chain is that of its unit */
+  uint8_t *place;  /* [n_chains]: MT_UNIT_FIRST, MT_UNIT_LAST: where a chain is in its unit */
   size_t panel_bytes; /* of packed data */
   size_t data_bytes;  /* n_panels × panel_bytes */
   uint8_t *data;      /* [n_panels][panel_bytes], 64-byte aligned */

@@ -65,7 +65,8 @@ MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, fl
 #define SCORE_CASE(n) \
   case n: many_scores(type, head_dim, qt, scale, block, key, n, a, s); break;
 
-/* Columns of qt beyond the queries that there are hold zeros. `next` is the block to ask for. */
+/* Columns of qt beyond the queries that there are hold zeros as far as a tile reads them. `next` is
+ * the block to ask for. */
 MT_INLINE void score_keys(mt_kv_type type, size_t head_dim, const float *qt, float scale,
                           const uint8_t *block, const uint8_t *next, size_t key, size_t n,
                           float *s) {
@@ -211,7 +212,8 @@ MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const flo
     if (hi[t] > last) last = hi[t];
     memset(out[t].acc, 0, head_dim * sizeof(float));
   }
-  for (size_t t = 0; t < n + n % 2; t++)
+  const size_t columns = n > 8 ? QUERIES : n + n % 2; /* a tile of 9 to 12 reads all */
+  for (size_t t = 0; t < columns; t++)
     for (size_t d = 0; d < head_dim; d++) qt[d * QUERIES + t] = t < n ? q[t][d] : 0;
   const size_t begin = first / MT_KV_BLOCK, end = (last + MT_KV_BLOCK - 1) / MT_KV_BLOCK;
   for (size_t j = first / SCORE_KEYS * SCORE_KEYS; j < last; j += SCORE_KEYS) {

@@ -1,6 +1,6 @@
 /* One or two rows of input, as in decode: the weights of a panel are read where they lie, in one
  * ascending stream, and the sums of all its units stay in registers. Then the table of the types.
- * Included by an instruction set at the end of its templates, which bring
+ * Included by an instruction set of x86-64 at the end of its templates, which bring
  *   vec, ivec, VECTORS   LANES floats, as many bits, and how many of them make a panel
  *   direct_plain, direct_quantized, chains_plain, chains_quantized
  *   OUT_OF_THE_WAY(v)    keeps v in memory while blocks are multiplied, where registers are few

@@ -186,12 +186,13 @@ static int walk_units(walk *j, chains_fn *chains, const int *exp, int64_t *acc, 
                       size_t ld) {
   const uint32_t *border = j->m->unit_chain;
   int failed = 0;
+  bool first = true;
   if (acc && walk_total_units(j, chains, exp, acc, ld)) return 0;
   for (size_t t = 0; acc && t < j->n; t++)
     memset(acc + (j->row + t) * ld + j->panel * MT_PANEL_ROWS, 0, stretch_rows(j) * sizeof *acc);
   memset(j->sum, 0, j->n * sizeof j->sum[0]); /* what units without elements sum up to */
   if (out && border[j->m->n_units] == 0) store_sums(j, true, out, ld);
-  for (size_t u = 0, first = true; u < j->m->n_units; u++) {
+  for (size_t u = 0; u < j->m->n_units; u++) {
     if (border[u] == border[u + 1]) continue;
     chains(j, border[u], border[u + 1]);
     if (acc)

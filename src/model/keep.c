@@ -126,7 +126,7 @@ static void keep_thread(void *arg, int thread, int n_threads) {
 /* All chunks of this rank's file (NULL: it has none, or none any more, to read or write), round by
  * round. *rc is what became of it; the result, whether the ranks still are together. Collective. */
 static int run(mt_loader *l, mt_slice *file, bool write, int *rc, mt_err *e) {
-  mt_err unused;
+  mt_err agreed;
   int all;
   keep_job j = {.l = l, .file = *rc ? NULL : file, .write = write};
   j.done = mt_calloc((size_t)mt_team_size(l->m->team), sizeof *j.done);
@@ -136,15 +136,15 @@ static int run(mt_loader *l, mt_slice *file, bool write, int *rc, mt_err *e) {
   }
   do {
     atomic_store(&j.left, false);
-    unused = (mt_err){0};
+    agreed = (mt_err){0};
     j.until_ns = mt_clock_ns() + ROUND_NS;
     if (j.file) mt_team_run(l->m->team, keep_thread, &j);
     if (j.file && (*rc = mt_loader_outcome(l, e))) j.file = NULL;
-    all = mt_comm_agree(l->m->comm, j.file && atomic_load(&j.left) ? MT_ECANCELED : MT_OK, &unused);
+    all = mt_comm_agree(l->m->comm, j.file && atomic_load(&j.left) ? MT_ECANCELED : MT_OK, &agreed);
   } while (all == MT_ECANCELED);
   free(j.done);
   atomic_store(&l->failed, 0); /* nobody's failure but the file's */
-  if (all && e) *e = unused;
+  if (all && e) *e = agreed;
   return all;
 }
 
