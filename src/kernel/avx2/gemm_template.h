@@ -269,8 +269,6 @@ MT_INLINE __m256i broadcast_4(const int8_t *p) {
 
 #if MT_VNNI
 
-enum { CODES_SIGNED = false };
-
 /* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
  * exactly. Both halves of the panel share the activations. */
 MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
@@ -298,8 +296,6 @@ MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int
 }
 
 #else
-
-enum { CODES_SIGNED = true }; /* once unpacked */
 
 /* The codes of group g without their bias, as 16-bit pairs: elements 0, 1 of each row, then 2, 3.
  */
@@ -464,28 +460,34 @@ MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, p
 
 /* ---- many rows: weights unpacked --------------------------------------------------------- */
 
-#if MT_VNNI
-typedef uint8_t code_t; /* [block][group][16 rows][4] */
-#else
-typedef int16_t code_t; /* [block][pair of k][16 rows][2], without the bias */
-#endif
-
-/* A chain of a panel. */
+/* Chains of a panel. Codes lie as bytes, [block][group][16 rows][4], or without their bias as
+ * 16-bit pairs, [block][pair of k][16 rows][2]. */
 typedef struct unpacked {
-  _Alignas(64) code_t code[MAX_BLOCKS_32 * 32 * MT_PANEL_ROWS];
+  _Alignas(64) uint8_t code[2 * MAX_BLOCKS_32 * 32 * MT_PANEL_ROWS];
   _Alignas(64) float dw[MAX_BLOCKS_16][MT_PANEL_ROWS], mw[MAX_BLOCKS_16][MT_PANEL_ROWS];
 } unpacked;
 
-#if MT_VNNI
-
-MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t h, code_t *code) {
+MT_INLINE void unpack_bytes(mt_dtype type, const uint8_t *rec, size_t h, uint8_t *code) {
   const size_t groups = slots_16(type) ? 4 : 8;
   MT_UNROLL for (size_t g = 0; g < groups; g++)
       _mm256_store_si256((__m256i *)(void *)(code + g * 64 + h * 32), load_codes(type, rec, h, g));
 }
 
+#if MT_VNNI
+
+MT_INLINE bool unpacks_bytes(mt_dtype type, bool int8) {
+  (void)type, (void)int8;
+  return true;
+}
+
+MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t h, bool bytes,
+                            uint8_t *code) {
+  (void)bytes;
+  unpack_bytes(type, rec, h, code);
+}
+
 /* dot += codes × one plane of q. */
-MT_INLINE void dot_plane(const code_t *code, size_t groups, const int8_t *q, size_t stride,
+MT_INLINE void dot_plane(const uint8_t *code, size_t groups, const int8_t *q, size_t stride,
                          size_t n, __m256i dot[QUANT_ROWS][2]) {
   const int8_t *q3 = q + (n > 3 ? 3 : 0) * stride;
   MT_UNROLL for (size_t g = 0; g < groups; g++) {
@@ -499,8 +501,9 @@ MT_INLINE void dot_plane(const code_t *code, size_t groups, const int8_t *q, siz
 }
 
 /* Σ code × q of a block: the high plane, times 256, and the low one. */
-MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t at, size_t n,
-                            __m256i dot[QUANT_ROWS][2]) {
+MT_INLINE void dot_unpacked(const uint8_t *code, size_t slots, bool bytes, const mt_act *a,
+                            size_t at, size_t n, __m256i dot[QUANT_ROWS][2]) {
+  (void)bytes;
   dot_plane(code, slots / 4, a->hi + at, a->q_stride, n, dot);
   if (a->int8) return;
   MT_UNROLL for (size_t t = 0; t < n; t++) {
@@ -512,23 +515,59 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 
 #else
 
-MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t h, code_t *code) {
+/* vpmaddubsw takes codes as they are, with the one plane of 8-bit activations, at twice the rate of
+ * pairs; of two planes it would take as long as pairs do. */
+MT_INLINE bool unpacks_bytes(mt_dtype type, bool int8) {
+  return int8 && !wide_codes(type);
+}
+
+MT_INLINE void unpack_block(mt_dtype type, const uint8_t *rec, size_t h, bool bytes,
+                            uint8_t *code) {
   const size_t groups = slots_16(type) ? 4 : 8;
+  if (bytes) {
+    unpack_bytes(type, rec, h, code);
+    return;
+  }
   MT_UNROLL for (size_t g = 0; g < groups; g++) {
     __m256i pair[2];
     load_pairs(type, rec, h, g, pair);
-    _mm256_store_si256((__m256i *)(void *)(code + g * 64 + h * 16), pair[0]);
-    _mm256_store_si256((__m256i *)(void *)(code + g * 64 + 32 + h * 16), pair[1]);
+    _mm256_store_si256((__m256i *)(void *)(code + g * 128 + h * 32), pair[0]);
+    _mm256_store_si256((__m256i *)(void *)(code + g * 128 + 64 + h * 32), pair[1]);
   }
 }
 
-/* Σ w × q of a block. */
-MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, size_t at, size_t n,
-                            __m256i dot[QUANT_ROWS][2]) {
+/* Σ code × q of a block with 8-bit activations. Four groups fit a lane of 16 bits: each adds at
+ * most 2 × 31 × 128, as in dot_codes. */
+MT_INLINE void dot_bytes(const uint8_t *code, size_t slots, const mt_act *a, size_t at, size_t n,
+                         __m256i dot[QUANT_ROWS][2]) {
+  const int8_t *q = a->hi + at, *q3 = q + (n > 3 ? 3 : 0) * a->q_stride;
+  const __m256i one = _mm256_set1_epi16(1);
+  for (size_t g0 = 0; g0 < slots / 4; g0 += 4) {
+    __m256i sum[QUANT_ROWS][2];
+    MT_UNROLL for (size_t g = 0; g < 4; g++) {
+      const __m256i w0 = load_32(code + (g0 + g) * 64), w1 = load_32(code + (g0 + g) * 64 + 32);
+      MT_UNROLL for (size_t t = 0; t < n; t++) {
+        const __m256i x = broadcast_4((t < 3 ? q : q3) + t % 3 * a->q_stride + 4 * (g0 + g));
+        const __m256i v0 = _mm256_maddubs_epi16(w0, x), v1 = _mm256_maddubs_epi16(w1, x);
+        sum[t][0] = in_order(g ? _mm256_add_epi16(sum[t][0], v0) : v0);
+        sum[t][1] = in_order(g ? _mm256_add_epi16(sum[t][1], v1) : v1);
+      }
+    }
+    MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) dot[t][h] =
+        _mm256_add_epi32(dot[t][h], _mm256_madd_epi16(sum[t][h], one));
+  }
+}
+
+/* Σ w × q of a block; of bytes, Σ code × q. */
+MT_INLINE void dot_unpacked(const uint8_t *code, size_t slots, bool bytes, const mt_act *a,
+                            size_t at, size_t n, __m256i dot[QUANT_ROWS][2]) {
   const int16_t *q = a->q + at, *q3 = q + (n > 3 ? 3 : 0) * a->q_stride;
+  if (bytes) {
+    dot_bytes(code, slots, a, at, n, dot);
+    return;
+  }
   for (size_t i = 0; i < slots / 2; i++) {
-    __m256i w0 = load_32((const uint8_t *)(code + i * 32));
-    __m256i w1 = load_32((const uint8_t *)(code + i * 32 + 16));
+    __m256i w0 = load_32(code + i * 64), w1 = load_32(code + i * 64 + 32);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       __m256i x = broadcast_pair((t < 3 ? q : q3) + t % 3 * a->q_stride + 2 * i);
       dot[t][0] = _mm256_add_epi32(dot[t][0], _mm256_madd_epi16(w0, x));
@@ -541,7 +580,12 @@ MT_INLINE void dot_unpacked(const code_t *code, size_t slots, const mt_act *a, s
 
 #endif
 
-MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpacked *u) {
+/* Bytes of a block's codes. */
+MT_INLINE size_t code_bytes(size_t slots, bool bytes) {
+  return slots * MT_PANEL_ROWS * (bytes ? 1 : 2);
+}
+
+MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, bool bytes, unpacked *u) {
   const mt_qinfo *qi = mt_qinfo_get(type);
   const size_t slots = slots_16(type) ? 16 : 32, supers = mt_panel_supers_bytes(j->m, qi);
   for (size_t b = b0; b < b1; b++) {
@@ -553,14 +597,14 @@ MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpack
       load_scales(type, rec + qi->record_bytes - qi->scale_bytes, super, h, &dw, &mw);
       _mm256_store_ps(u->dw[b - b0] + h * LANES, dw);
       if (has_min(type)) _mm256_store_ps(u->mw[b - b0] + h * LANES, mw);
-      unpack_block(type, rec, h, u->code + (b - b0) * slots * MT_PANEL_ROWS);
+      unpack_block(type, rec, h, bytes, u->code + (b - b0) * code_bytes(slots, bytes));
     }
   }
 }
 
-/* Chain c, unpacked from block b_first on, of n rows from row t0 of the walk on; slots, min and n
- * are constants after inlining. */
-MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpacked *u,
+/* Chain c, unpacked from block b_first on, of n rows from row t0 of the walk on; slots, min, bytes
+ * and n are constants after inlining. */
+MT_INLINE void tile_quantized(size_t slots, bool min, bool bytes, const walk *j, const unpacked *u,
                               size_t b_first, size_t c, int bias_bits, size_t t0, size_t n) {
   const mt_act *a = j->a;
   const size_t row = j->row + t0;
@@ -571,13 +615,13 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
     const float *dw = u->dw[b - b_first], *mw = u->mw[b - b_first];
     __m256i dot[QUANT_ROWS][2];
     MT_UNROLL for (size_t t = 0; t < n; t++) dot[t][0] = dot[t][1] = _mm256_setzero_si256();
-    dot_unpacked(u->code + (b - b_first) * slots * MT_PANEL_ROWS, slots, a,
+    dot_unpacked(u->code + (b - b_first) * code_bytes(slots, bytes), slots, bytes, a,
                  row * a->q_stride + b * slots, n, dot);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t s = (row + t) * a->n_blocks + b;
       __m256 da = _mm256_set1_ps(a->scale[s]);
       __m256i sum = _mm256_set1_epi32(a->sum[s]);
-      if (!min && !CODES_SIGNED) {
+      if (!min && bytes) { /* whose bias is still in them */
         __m256i bias = _mm256_sll_epi32(sum, bias_shift);
         dot[t][0] = _mm256_sub_epi32(dot[t][0], bias);
         dot[t][1] = _mm256_sub_epi32(dot[t][1], bias);
@@ -598,35 +642,54 @@ MT_INLINE void tile_quantized(size_t slots, bool min, const walk *j, const unpac
 typedef void unpacked_fn(const walk *j, const unpacked *u, size_t b_first, size_t c, int bias_bits,
                          size_t t0, size_t n);
 
-#define TILE_CASE(n)                                                \
-  case n:                                                           \
-    tile_quantized(slots, min, j, u, b_first, c, bias_bits, t0, n); \
+#define TILE_CASE(n)                                                       \
+  case n:                                                                  \
+    tile_quantized(slots, min, bytes, j, u, b_first, c, bias_bits, t0, n); \
     break;
 #if MT_VNNI
 #define TILE_CASES TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4) TILE_CASE(5) TILE_CASE(6)
 #else
 #define TILE_CASES TILE_CASE(1) TILE_CASE(2) TILE_CASE(3) TILE_CASE(4)
 #endif
-#define DEFINE_UNPACKED(name, slots_, min_)                                                   \
+#define DEFINE_UNPACKED(name, slots_, min_, bytes_)                                           \
   static void name(const walk *j, const unpacked *u, size_t b_first, size_t c, int bias_bits, \
                    size_t t0, size_t n) {                                                     \
     const size_t slots = slots_;                                                              \
-    const bool min = min_;                                                                    \
+    const bool min = min_, bytes = bytes_;                                                    \
     switch (n) { TILE_CASES }                                                                 \
   }
-DEFINE_UNPACKED(tiles_16, 16, false)
-DEFINE_UNPACKED(tiles_16_min, 16, true)
-DEFINE_UNPACKED(tiles_32, 32, false)
-DEFINE_UNPACKED(tiles_32_min, 32, true)
+DEFINE_UNPACKED(bytes_16, 16, false, true)
+DEFINE_UNPACKED(bytes_16_min, 16, true, true)
+DEFINE_UNPACKED(bytes_32, 32, false, true)
+DEFINE_UNPACKED(bytes_32_min, 32, true, true)
+#if MT_VNNI
+enum { SHAPES = 1 };
+#else
+DEFINE_UNPACKED(pairs_16, 16, false, false)
+DEFINE_UNPACKED(pairs_16_min, 16, true, false)
+DEFINE_UNPACKED(pairs_32, 32, false, false)
+DEFINE_UNPACKED(pairs_32_min, 32, true, false)
+enum { SHAPES = 2 };
+#endif
+
+/* By whether a block has 32 slots, whether there is a minimum. */
+static unpacked_fn *const TILES[SHAPES][2][2] = {
+    {{bytes_16, bytes_16_min}, {bytes_32, bytes_32_min}},
+#if !MT_VNNI
+    {{pairs_16, pairs_16_min}, {pairs_32, pairs_32_min}},
+#endif
+};
 
 MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t c1) {
   unpacked u;
-  unpacked_fn *const tiles = slots_16(type)  ? has_min(type) ? tiles_16_min : tiles_16
-                             : has_min(type) ? tiles_32_min
-                                             : tiles_32;
+  const bool bytes = unpacks_bytes(type, j->a->int8);
+  unpacked_fn *const tiles = TILES[!bytes][!slots_16(type)][has_min(type)];
   for (size_t c = c0, end; c < c1; c = end) {
     end = chains_together(j->m, c, c1, slots_16(type) ? MAX_BLOCKS_16 : MAX_BLOCKS_32);
-    unpack(type, j, j->m->chain[c], j->m->chain[end], &u);
+    if (bytes)
+      unpack(type, j, j->m->chain[c], j->m->chain[end], true, &u);
+    else
+      unpack(type, j, j->m->chain[c], j->m->chain[end], false, &u);
     for (size_t t = 0, n; t < j->n; t += n) {
       n = mt_even_part(j->n - t, QUANT_ROWS);
       for (size_t i = c; i < end; i++)
