@@ -115,21 +115,32 @@ MT_INLINE __m256 load_plain(mt_dtype type, const uint8_t *data, size_t i) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* A chain of n rows of one panel. */
+/* One element of K for n rows of input, whose rows lie ld apart. */
+MT_INLINE void plain_step(mt_dtype type, const uint8_t *d, const float *x, size_t ld, size_t n,
+                          vec acc[DIRECT_ROWS][VECTORS]) {
+  const __m256 w0 = load_plain(type, d, 0), w1 = load_plain(type, d, LANES);
+  MT_UNROLL for (size_t t = 0; t < n; t++) {
+    const __m256 b = _mm256_broadcast_ss(x + t * ld);
+    acc[t][0] = _mm256_fmadd_ps(w0, b, acc[t][0]);
+    acc[t][1] = _mm256_fmadd_ps(w1, b, acc[t][1]);
+  }
+}
+
+/* A chain of n rows of one panel. The fewer instructions between loads, the more of them the CPU
+ * has under way. */
 MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n,
                             vec acc[DIRECT_ROWS][VECTORS]) {
+  enum { STEPS = 4 };
   const size_t ld = j->a->ld_x, bytes = MT_PANEL_ROWS * (type == MT_F32 ? 4 : 2);
-  const float *x = j->a->x + j->row * ld;
-  for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
-    const uint8_t *d = j->data[0] + k * bytes;
-    if (wants_prefetch(type)) prefetch_ahead(d, bytes);
-    __m256 w0 = load_plain(type, d, 0), w1 = load_plain(type, d, LANES);
-    MT_UNROLL for (size_t t = 0; t < n; t++) {
-      __m256 b = _mm256_broadcast_ss(x + t * ld + k);
-      acc[t][0] = _mm256_fmadd_ps(w0, b, acc[t][0]);
-      acc[t][1] = _mm256_fmadd_ps(w1, b, acc[t][1]);
-    }
+  const size_t begin = j->m->chain[c], end = j->m->chain[c + 1];
+  const float *x = j->a->x + j->row * ld + begin;
+  const uint8_t *d = j->data[0] + begin * bytes;
+  size_t left = end - begin;
+  for (; left >= STEPS; left -= STEPS, d += STEPS * bytes, x += STEPS) {
+    if (wants_prefetch(type)) prefetch_ahead(d, STEPS * bytes);
+    MT_UNROLL for (size_t i = 0; i < STEPS; i++) plain_step(type, d + i * bytes, x + i, ld, n, acc);
   }
+  for (; left; left--, d += bytes, x++) plain_step(type, d, x, ld, n, acc);
 }
 
 /* Chain c of n rows from row t0 of the walk on; n is a constant after inlining. */
