@@ -1,5 +1,5 @@
 /* One or two rows of input, as in decode: the weights of a panel are read where they lie, in one
- * ascending stream, and the sums of all its units stay in registers. Then the table of the types.
+ * ascending stream, and the sums of all its units stay in registers. Then by_type.h.
  * Included by an instruction set of x86-64 at the end of its templates, which bring
  *   vec, ivec, VECTORS   LANES floats, as many bits, and how many of them make a panel
  *   direct_plain, direct_quantized, chains_plain, chains_quantized
@@ -85,53 +85,5 @@ MT_INLINE bool direct_rows(mt_dtype type, const walk *j, const int *exp, int64_t
               : direct(type, j, exp, to, out, ld, false, 2);
 }
 
-/* ---- by type ----------------------------------------------------------------------------- */
-
-#define DEFINE_TYPE(name, type, chains_of)                                                 \
-  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) {                   \
-    chains_of(type, j, c0, c1);                                                            \
-  }                                                                                        \
-  static bool NAME(direct_##name)(const walk *j, const int *exp, int64_t *acc, float *out, \
-                                  size_t ld) {                                             \
-    return direct_rows(type, j, exp, acc, out, ld);                                        \
-  }
-
-DEFINE_TYPE(f32, MT_F32, chains_plain)
-DEFINE_TYPE(f16, MT_F16, chains_plain)
-DEFINE_TYPE(bf16, MT_BF16, chains_plain)
-DEFINE_TYPE(q8_0, MT_Q8_0, chains_quantized)
-DEFINE_TYPE(q4_0, MT_Q4_0, chains_quantized)
-DEFINE_TYPE(q4_1, MT_Q4_1, chains_quantized)
-DEFINE_TYPE(q5_0, MT_Q5_0, chains_quantized)
-DEFINE_TYPE(q5_1, MT_Q5_1, chains_quantized)
-DEFINE_TYPE(q2_k, MT_Q2_K, chains_quantized)
-DEFINE_TYPE(q3_k, MT_Q3_K, chains_quantized)
-DEFINE_TYPE(q4_k, MT_Q4_K, chains_quantized)
-DEFINE_TYPE(q5_k, MT_Q5_K, chains_quantized)
-DEFINE_TYPE(q6_k, MT_Q6_K, chains_quantized)
-DEFINE_TYPE(iq4_nl, MT_IQ4_NL, chains_quantized)
-DEFINE_TYPE(iq4_xs, MT_IQ4_XS, chains_quantized)
-DEFINE_TYPE(mxfp4, MT_MXFP4, chains_quantized)
-
-#define TYPE(name) \
-  { NAME(chains_##name), NAME(direct_##name) }
-static const walk_fns FNS[MT_DTYPE_COUNT] = {
-    [MT_F32] = TYPE(f32),     [MT_F16] = TYPE(f16),       [MT_BF16] = TYPE(bf16),
-    [MT_Q8_0] = TYPE(q8_0),   [MT_Q4_0] = TYPE(q4_0),     [MT_Q4_1] = TYPE(q4_1),
-    [MT_Q5_0] = TYPE(q5_0),   [MT_Q5_1] = TYPE(q5_1),     [MT_Q2_K] = TYPE(q2_k),
-    [MT_Q3_K] = TYPE(q3_k),   [MT_Q4_K] = TYPE(q4_k),     [MT_Q5_K] = TYPE(q5_k),
-    [MT_Q6_K] = TYPE(q6_k),   [MT_IQ4_NL] = TYPE(iq4_nl), [MT_IQ4_XS] = TYPE(iq4_xs),
-    [MT_MXFP4] = TYPE(mxfp4),
-};
-
-void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                   size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
-              ld_out);
-}
-
-int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
-                     NULL, ld);
-}
+#define HAS_DIRECT
+#include "by_type.h"

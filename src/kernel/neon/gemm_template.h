@@ -304,47 +304,4 @@ MT_INLINE void chains_quantized(mt_dtype type, const walk *j, size_t c0, size_t 
       chain_quantized(type, j, false, c);
 }
 
-#define DEFINE_CHAINS(name, type, kind)                                  \
-  static void NAME(chains_##name)(const walk *j, size_t c0, size_t c1) { \
-    chains_##kind(type, j, c0, c1);                                      \
-  }
-
-DEFINE_CHAINS(f32, MT_F32, plain)
-DEFINE_CHAINS(f16, MT_F16, plain)
-DEFINE_CHAINS(bf16, MT_BF16, plain)
-DEFINE_CHAINS(q8_0, MT_Q8_0, quantized)
-DEFINE_CHAINS(q4_0, MT_Q4_0, quantized)
-DEFINE_CHAINS(q4_1, MT_Q4_1, quantized)
-DEFINE_CHAINS(q5_0, MT_Q5_0, quantized)
-DEFINE_CHAINS(q5_1, MT_Q5_1, quantized)
-DEFINE_CHAINS(q2_k, MT_Q2_K, quantized)
-DEFINE_CHAINS(q3_k, MT_Q3_K, quantized)
-DEFINE_CHAINS(q4_k, MT_Q4_K, quantized)
-DEFINE_CHAINS(q5_k, MT_Q5_K, quantized)
-DEFINE_CHAINS(q6_k, MT_Q6_K, quantized)
-DEFINE_CHAINS(iq4_nl, MT_IQ4_NL, quantized)
-DEFINE_CHAINS(iq4_xs, MT_IQ4_XS, quantized)
-DEFINE_CHAINS(mxfp4, MT_MXFP4, quantized)
-
-static const walk_fns FNS[MT_DTYPE_COUNT] = {
-    [MT_F32] = {NAME(chains_f32), NULL},       [MT_F16] = {NAME(chains_f16), NULL},
-    [MT_BF16] = {NAME(chains_bf16), NULL},     [MT_Q8_0] = {NAME(chains_q8_0), NULL},
-    [MT_Q4_0] = {NAME(chains_q4_0), NULL},     [MT_Q4_1] = {NAME(chains_q4_1), NULL},
-    [MT_Q5_0] = {NAME(chains_q5_0), NULL},     [MT_Q5_1] = {NAME(chains_q5_1), NULL},
-    [MT_Q2_K] = {NAME(chains_q2_k), NULL},     [MT_Q3_K] = {NAME(chains_q3_k), NULL},
-    [MT_Q4_K] = {NAME(chains_q4_k), NULL},     [MT_Q5_K] = {NAME(chains_q5_k), NULL},
-    [MT_Q6_K] = {NAME(chains_q6_k), NULL},     [MT_IQ4_NL] = {NAME(chains_iq4_nl), NULL},
-    [MT_IQ4_XS] = {NAME(chains_iq4_xs), NULL}, [MT_MXFP4] = {NAME(chains_mxfp4), NULL},
-};
-
-void NAME(mt_gemm)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                   size_t row_begin, size_t row_end, float *out, size_t ld_out) {
-  walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], NULL, NULL, out,
-              ld_out);
-}
-
-int NAME(mt_gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
-                        size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld) {
-  return walk_panels(m, panel_begin, panel_end, a, row_begin, row_end, &FNS[m->type], exp, acc,
-                     NULL, ld);
-}
+#include "../by_type.h"
