@@ -1,5 +1,5 @@
-/* What the fuzzers of file formats share: the input as a file in memory, opened by its name in
- * /proc. */
+/* What the fuzzers of file formats share: the input as choices, or as a file in memory, opened by
+ * its name in /proc. */
 #ifndef TESTS_FUZZ_FILE_H
 #define TESTS_FUZZ_FILE_H
 
@@ -15,6 +15,18 @@
 
 static inline void require(bool ok) {
   if (!ok) abort();
+}
+
+/* Choices, byte by byte; 0 when there are no more. */
+typedef struct input {
+  const uint8_t *at;
+  size_t left;
+} input;
+
+static inline uint32_t choose(input *in, uint32_t n) {
+  if (!in->left) return 0;
+  in->left--;
+  return *in->at++ % n;
 }
 
 /* The same memory file for every input. */

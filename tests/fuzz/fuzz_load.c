@@ -38,18 +38,6 @@ typedef struct model {
   size_t n;
 } model;
 
-/* Choices, byte by byte; 0 when there are no more. */
-typedef struct input {
-  const uint8_t *at;
-  size_t left;
-} input;
-
-static uint32_t choose(input *in, uint32_t n) {
-  if (!in->left) return 0;
-  in->left--;
-  return *in->at++ % n;
-}
-
 static void add(model *m, input *in, uint32_t layer, const char *name, uint64_t rows,
                 uint64_t cols) {
   tensor *t = &m->tensor[m->n++];

@@ -7,17 +7,6 @@
 
 enum { PAGE = 4096, WORD = sizeof(uint64_t), HEADER = 72, MAX_CHUNKS = 3 };
 
-typedef struct input {
-  const uint8_t *at;
-  size_t left;
-} input;
-
-static uint32_t choose(input *in, uint32_t n) {
-  if (!in->left) return 0;
-  in->left--;
-  return *in->at++ % n;
-}
-
 /* The hashes of the chunks and of the header as they should be, as far as they lie in the file. */
 static void put_hashes(uint8_t *file, size_t size, size_t bytes, bool chunks) {
   size_t n = (bytes + MT_SLICE_CHUNK - 1) / MT_SLICE_CHUNK, table = HEADER + n * WORD;
