@@ -70,8 +70,14 @@ static void close_cache(cache *c) {
   free(c->scratch);
 }
 
-/* n queries of one KV head over the keys [0, n_keys[t]) of the context, as the engine does it. */
-static void attend_head(const cache *c, size_t layer, size_t head, size_t n, const size_t *n_keys) {
+static uint8_t *block_of(const cache *c, size_t layer, size_t head, size_t key) {
+  return c->mem + key / MT_KV_BLOCK * c->block_bytes + (layer * KV_HEADS + head) * c->head_bytes;
+}
+
+/* n queries of one KV head over the keys [0, n_keys[t]) of the context, as the engine does it;
+ * `next` is what is read afterwards. */
+static void attend_head(const cache *c, size_t layer, size_t head, size_t n, const size_t *n_keys,
+                        const uint8_t *next) {
   mt_attn_part part[MT_ATTEND_QUERIES], total[MT_ATTEND_QUERIES];
   const float *q[MT_ATTEND_QUERIES];
   for (size_t t = 0; t < n; t++) {
@@ -83,16 +89,17 @@ static void attend_head(const cache *c, size_t layer, size_t head, size_t n, con
     const void *k[SEGMENT_BLOCKS], *v[SEGMENT_BLOCKS];
     size_t lo[MT_ATTEND_QUERIES] = {0}, hi[MT_ATTEND_QUERIES];
     for (size_t b = 0; b < SEGMENT_BLOCKS; b++) {
-      uint8_t *at = c->mem + (base / MT_KV_BLOCK + b) * c->block_bytes +
-                    (layer * KV_HEADS + head) * c->head_bytes;
+      uint8_t *at = block_of(c, layer, head, base + b * MT_KV_BLOCK);
       k[b] = at;
       v[b] = at + c->k_bytes;
     }
+    const size_t after = base + MT_ATTN_SEGMENT;
     size_t t0 = 0; /* queries before it see nothing of the segment */
     while (n_keys[t0] <= base) t0++;
     for (size_t t = t0; t < n; t++)
       hi[t] = n_keys[t] - base < MT_ATTN_SEGMENT ? n_keys[t] - base : MT_ATTN_SEGMENT;
     c->kn->attend_many(c->type, c->head_dim, n - t0, q + t0, 0.125f, k, v, lo, hi + t0,
+                       after < n_keys[n - 1] ? block_of(c, layer, head, after) : next,
                        (base ? part : total) + t0, c->scratch);
     for (size_t t = t0; base && t < n; t++) c->kn->attend_merge(c->head_dim, &total[t], &part[t]);
   }
@@ -107,8 +114,10 @@ static double keys_per_s(const cache *c, size_t n, const size_t *n_keys, bool ca
   for (size_t t = 0; t < n; t++) keys += n_keys[t];
   for (size_t run = 0; run < REPEAT * c->layers; run++) {
     double start = seconds();
+    const size_t layer = cached ? 0 : run % c->layers;
     for (size_t h = 0; h < heads; h++)
-      attend_head(c, cached ? 0 : run % c->layers, cached ? 0 : h, n, n_keys);
+      attend_head(c, layer, cached ? 0 : h, n, n_keys,
+                  h + 1 < heads ? block_of(c, layer, cached ? 0 : h + 1, 0) : NULL);
     double g = (double)(heads * keys) / (seconds() - start);
     if (g > best) best = g;
   }

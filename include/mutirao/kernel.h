@@ -219,11 +219,13 @@ struct mt_kernels {
                  const void *const *k_block, const void *const *v_block, size_t lo, size_t hi,
                  mt_attn_part *out, float *weight);
   /* n queries q[t] [head_dim] (at most MT_ATTEND_QUERIES) of one KV head, each against its own keys
-   * [lo[t], hi[t]) of the segment: out[t] becomes what attend makes it. scratch:
+   * [lo[t], hi[t]) of the segment: out[t] becomes what attend makes it. next: the k_block
+   * that this thread reads afterwards, asked for meanwhile; may be NULL. scratch:
    * mt_attend_scratch_floats(head_dim). */
   void (*attend_many)(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                       float scale, const void *const *k_block, const void *const *v_block,
-                      const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+                      const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                      float *scratch);
   /* total ← total ⊕ part (the later segment): m = max (total's where part's is not greater); a =
    * exp(fl(total.max − m)), b likewise for part; sum = fma(part.sum, b, fl(total.sum × a));
    * acc_d likewise. */

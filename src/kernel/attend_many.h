@@ -14,7 +14,8 @@ MT_INLINE const float *many_scales(const void *block, size_t head_dim) {
 }
 
 /* What is read next, asked for while this is multiplied: each pass over a block asks for its share
- * of another one, `step` bytes a turn, so that memory is never idle nor flooded. */
+ * of another one, `step` bytes a turn, so that memory is never idle nor flooded. Into the second
+ * cache: more lines can be under way to it than to the first. */
 typedef struct ahead {
   const uint8_t *at;
   size_t step;
@@ -23,7 +24,7 @@ typedef struct ahead {
 /* Turn i; a step has at most `most` bytes. */
 MT_INLINE void ask_ahead(ahead a, size_t i, size_t most) {
   MT_UNROLL for (size_t line = 0; line < most; line += 64)
-      __builtin_prefetch(a.at + i * a.step + line);
+      __builtin_prefetch(a.at + i * a.step + line, 0, 2);
 }
 
 MT_INLINE size_t element_bytes(mt_kv_type type) {
@@ -204,7 +205,8 @@ MT_INLINE void value_block(mt_kv_type type, size_t head_dim, const uint8_t *bloc
 
 MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                            float scale, const void *const *k_block, const void *const *v_block,
-                           const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
+                           const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                           float *scratch) {
   float *s = scratch, *qt = scratch + QUERIES * SEGMENT;
   size_t first = lo[0], last = hi[0];
   for (size_t t = 0; t < n; t++) {
@@ -223,8 +225,8 @@ MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const flo
   }
   for (size_t t = 0; t < n; t++) softmax_part(s + t * SEGMENT, lo[t], hi[t], &out[t]);
   for (size_t b = begin; b < end; b++)
-    value_block(type, head_dim, v_block[b], v_block[b + 1 < end ? b + 1 : b], b * MT_KV_BLOCK, lo,
-                hi, s + b * MT_KV_BLOCK, n, out);
+    value_block(type, head_dim, v_block[b], b + 1 < end ? v_block[b + 1] : next ? next : v_block[b],
+                b * MT_KV_BLOCK, lo, hi, s + b * MT_KV_BLOCK, n, out);
   const size_t done = head_dim / LANES * LANES;
   for (size_t t = 0; done < head_dim && t < n; t++)
     values_tail(type, head_dim, v_block, lo[t], hi[t], s + t * SEGMENT, done, out[t].acc);

@@ -264,7 +264,8 @@ static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
 
 void mt_attend_many_ref(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                         float scale, const void *const *k_block, const void *const *v_block,
-                        const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+                        const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                        float *scratch);
 /* Reference code that the others use where speed does not matter. mt_values_ref: acc_d for d in
  * [d_begin, head_dim). */
 void mt_kv_store_ref(mt_kv_type type, size_t head_dim, void *k_block, void *v_block, size_t slot,

@@ -133,7 +133,7 @@ static void test_attend_many(state *s, mt_kv_type type, const float *x, const vo
   const size_t lo[N] = {0, 5, 64}, hi[N] = {70, N_KEYS, 71};
   float acc[N][HEAD_DIM] = {{0}}, *scratch = mt_malloc(mt_attend_scratch_floats(HEAD_DIM), 4);
   mt_attn_part part[N] = {{.acc = acc[0]}, {.acc = acc[1]}, {.acc = acc[2]}};
-  if (scratch) s->kn->attend_many(type, HEAD_DIM, N, q, 0.3f, k, v, lo, hi, part, scratch);
+  if (scratch) s->kn->attend_many(type, HEAD_DIM, N, q, 0.3f, k, v, lo, hi, NULL, part, scratch);
   for (size_t t = 0; t < N; t++) {
     add_hash(s, &part[t].max, sizeof part[t].max);
     add_hash(s, &part[t].sum, sizeof part[t].sum);

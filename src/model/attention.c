@@ -197,10 +197,16 @@ static float *output_of(const mt_step *s, const attn_tile *t, size_t i) {
   return s->b->att + (t->row[i] * nq + t->head[i]) * m->cfg.head_dim;
 }
 
+/* The first block of keys that segment g of the tile reads. */
+static const void *first_keys(const mt_step *s, const attn_tile *t, size_t g) {
+  size_t base = g * MT_ATTN_SEGMENT, first = t->lo[0] > base ? t->lo[0] : base;
+  return mt_kv_k(s->m->kv, t->seq, first / MT_KV_BLOCK, s->l, t->kv_head);
+}
+
 /* Segment g of the tile: part[i] for the queries i that see keys of it; bit i of the result says
- * which. */
-static unsigned attend_segment(const mt_step *s, const attn_tile *t, size_t g, mt_attn_part *part,
-                               float *scratch) {
+ * which. next: as attend_many takes it. */
+static unsigned attend_segment(const mt_step *s, const attn_tile *t, size_t g, const void *next,
+                               mt_attn_part *part, float *scratch) {
   const mt_model *m = s->m;
   size_t nq = m->shard.heads.end - m->shard.heads.begin, base = g * MT_ATTN_SEGMENT, n = 0;
   size_t lo[MT_ATTEND_QUERIES], hi[MT_ATTEND_QUERIES], from[MT_ATTEND_QUERIES],
@@ -228,7 +234,7 @@ static unsigned attend_segment(const mt_step *s, const attn_tile *t, size_t g, m
     v[b] = mt_kv_v(m->kv, t->seq, base / MT_KV_BLOCK + b, s->l, t->kv_head);
   }
   m->kn->attend_many(m->opt.kv_type, m->cfg.head_dim, n, q, m->cfg.attention_scale, k, v, lo, hi,
-                     out, scratch);
+                     next, out, scratch);
   for (size_t i = 0; i < n; i++) part[from[i]] = out[i];
   return seen;
 }
@@ -256,14 +262,17 @@ static void set_areas(mt_attn_part *part, size_t n, float *acc, size_t head_dim)
 
 /* ---- one thread, one tile ---------------------------------------------------------------- */
 
-static void attend_tile(const mt_step *s, const attn_tile *t, float *part_acc, float *scratch) {
+/* next: what is read after the tile, or NULL. */
+static void attend_tile(const mt_step *s, const attn_tile *t, const void *next, float *part_acc,
+                        float *scratch) {
   const mt_model *m = s->m;
   mt_attn_part total[MT_ATTEND_QUERIES], part[MT_ATTEND_QUERIES];
   unsigned started = 0;
   for (size_t i = 0; i < t->n; i++) total[i].acc = output_of(s, t, i);
   set_areas(part, MT_ATTEND_QUERIES, part_acc, m->cfg.head_dim);
   for (size_t g = t->first; g <= t->last; g++) {
-    unsigned seen = attend_segment(s, t, g, part, scratch);
+    const void *after = g < t->last ? first_keys(s, t, g + 1) : next;
+    unsigned seen = attend_segment(s, t, g, after, part, scratch);
     merge_parts(s, t, seen, part, total, &started);
   }
   for (size_t i = 0; i < t->n; i++)
@@ -284,13 +293,15 @@ static void wave_parts(const mt_step *s, const attn_wave *w, size_t number, int 
                        int n_threads, float *scratch) {
   attn_cursor c = {0};
   attn_tile t;
-  size_t item = 0;
+  size_t item = 0, ahead = (size_t)n_threads;
   for (size_t i = 0; get_tile(s, &c, i, &t); i++)
     for (size_t k = 0; k < w->segments; k++, item++) {
       size_t g = t.first + number * w->segments + k, at = i * w->segments + k;
-      if (item % (size_t)n_threads != (size_t)thread) continue;
-      w->seen[at] =
-          g > t.last ? 0 : attend_segment(s, &t, g, w->part + at * MT_ATTEND_QUERIES, scratch);
+      if (item % ahead != (size_t)thread) continue;
+      const void *next =
+          k + ahead < w->segments && g + ahead <= t.last ? first_keys(s, &t, g + ahead) : NULL;
+      mt_attn_part *part = w->part + at * MT_ATTEND_QUERIES;
+      w->seen[at] = g > t.last ? 0 : attend_segment(s, &t, g, next, part, scratch);
     }
 }
 
@@ -351,10 +362,13 @@ void mt_forward_attend(void *arg, int thread, int n_threads) {
     return;
   }
   attn_cursor c = {0};
-  attn_tile t;
+  attn_tile t, next;
   float *acc = s->b->part_acc + (size_t)thread * MT_ATTEND_QUERIES * hd;
-  for (size_t i = (size_t)thread; get_tile(s, &c, i, &t); i += (size_t)n_threads)
-    attend_tile(s, &t, acc, scratch);
+  size_t i = (size_t)thread;
+  for (bool more = get_tile(s, &c, i, &t); more; t = next) {
+    more = get_tile(s, &c, i += (size_t)n_threads, &next);
+    attend_tile(s, &t, more ? first_keys(s, &next, next.first) : NULL, acc, scratch);
+  }
 }
 
 /* ---- the probe --------------------------------------------------------------------------- */

@@ -422,7 +422,8 @@ static inline void compare_attend_many(const mt_kernels *kn, const mt_kernels *r
     cache_store(&c, ref, j, x, x);
   }
   float *scratch = malloc(mt_attend_scratch_floats(head_dim) * sizeof *scratch);
-  kn->attend_many(type, head_dim, n, qs, 0.25f, c.k, c.v, lo, hi, part[0], scratch);
+  kn->attend_many(type, head_dim, n, qs, 0.25f, c.k, c.v, lo, hi, below(r, 2) ? c.k[0] : NULL,
+                  part[0], scratch);
   for (size_t t = 0; t < n; t++) {
     ref->attend(type, head_dim, q[t], 0.25f, c.k, c.v, lo[t], hi[t], &part[1][t], NULL);
     CU_ASSERT(same_floats(&part[0][t].max, &part[1][t].max, 1));

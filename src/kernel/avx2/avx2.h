@@ -50,7 +50,8 @@ void mt_attend_avx2(mt_kv_type type, size_t head_dim, const float *q, float scal
                     mt_attn_part *out, float *weight);
 void mt_attend_many_avx2(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                          float scale, const void *const *k_block, const void *const *v_block,
-                         const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+                         const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                         float *scratch);
 /* Scores s [lo, hi) (room up to whole tiles) become weights; fills out->max and out->sum. */
 void mt_softmax_part_avx2(float *s, size_t lo, size_t hi, mt_attn_part *out);
 /* acc_d for d in [d_begin, head_dim). */

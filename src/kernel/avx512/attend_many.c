@@ -81,11 +81,12 @@ static void softmax_part(float *s, size_t lo, size_t hi, mt_attn_part *out) {
 
 void mt_attend_many_avx512(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                            float scale, const void *const *k_block, const void *const *v_block,
-                           const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
+                           const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                           float *scratch) {
   if (type == MT_KV_F16)
-    attend_many(MT_KV_F16, head_dim, n, q, scale, k_block, v_block, lo, hi, out, scratch);
+    attend_many(MT_KV_F16, head_dim, n, q, scale, k_block, v_block, lo, hi, next, out, scratch);
   else if (type == MT_KV_F32)
-    attend_many(MT_KV_F32, head_dim, n, q, scale, k_block, v_block, lo, hi, out, scratch);
+    attend_many(MT_KV_F32, head_dim, n, q, scale, k_block, v_block, lo, hi, next, out, scratch);
   else
-    attend_many(MT_KV_Q8, head_dim, n, q, scale, k_block, v_block, lo, hi, out, scratch);
+    attend_many(MT_KV_Q8, head_dim, n, q, scale, k_block, v_block, lo, hi, next, out, scratch);
 }

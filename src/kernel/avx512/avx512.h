@@ -30,6 +30,7 @@ bool mt_round_sums_avx512(const int64_t *sum, size_t n, int exp, float *out);
 
 void mt_attend_many_avx512(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                            float scale, const void *const *k_block, const void *const *v_block,
-                           const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch);
+                           const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                           float *scratch);
 
 #endif

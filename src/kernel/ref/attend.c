@@ -96,7 +96,9 @@ void mt_attend_ref(mt_kv_type type, size_t head_dim, const float *q, float scale
 
 void mt_attend_many_ref(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                         float scale, const void *const *k_block, const void *const *v_block,
-                        const size_t *lo, const size_t *hi, mt_attn_part *out, float *scratch) {
+                        const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
+                        float *scratch) {
+  (void)next;
   (void)scratch;
   for (size_t t = 0; t < n; t++)
     mt_attend_ref(type, head_dim, q[t], scale, k_block, v_block, lo[t], hi[t], &out[t], NULL);
