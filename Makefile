@@ -230,7 +230,7 @@ ubsan: deps ## unit tests under UndefinedBehaviorSanitizer
 	$(Q)UBSAN_OPTIONS=print_stacktrace=1 BUILD=build-ubsan UNIT=1 tests/run $(ONLY)
 tsan: deps ## unit tests under ThreadSanitizer
 	$(AGAIN) BUILD=build-tsan CFLAGS="$(SANITIZE_CFLAGS) -fsanitize=thread" LDFLAGS=-fsanitize=thread tests
-	$(Q)BUILD=build-tsan UNIT=1 tests/run $(ONLY)
+	$(Q)TSAN_OPTIONS=suppressions=$(CURDIR)/tests/locks.supp DEADLINE=1500 BUILD=build-tsan UNIT=1 tests/run $(ONLY)
 
 SECONDS_EACH ?= 60
 .PHONY: fuzz
