@@ -159,7 +159,8 @@ struct mt_kernels {
   /* The row-parallel form: each unit's f32 sum p is rounded to the integer rint(p × 2^−exp[t])
    * (to nearest even); acc[t·ld + r] is the sum of these, modulo 2^64. exp is indexed like a's
    * rows. Returns how many unit sums were NaN, infinite or at least 2^51 in magnitude as integers
-   * (those are left out); an exp[t] outside −1022 … 1022 makes all of row t such. */
+   * (those are left out; units without columns have none); an exp[t] outside −1022 … 1022 makes
+   * all of row t such. */
   int (*gemm_units)(const mt_matrix *m, size_t panel_begin, size_t panel_end, const mt_act *a,
                     size_t row_begin, size_t row_end, const int *exp, int64_t *acc, size_t ld);
 
@@ -244,9 +245,13 @@ struct mt_kernels {
 };
 
 /* The table for an instruction set: NULL or "auto" takes the best that this CPU has (the
- * environment variable MUTIRAO_ISA is asked first), else by name. MT_EUNSUPPORTED, naming it,
- * where the CPU lacks it or it is unknown. */
+ * environment variable MUTIRAO_ISA is asked first), else by name. MT_EINVAL, naming it and those
+ * that there are, where the CPU lacks it or it is unknown. */
 int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e);
+/* The inexact table "openblas": products of plain types by OpenBLAS, the rest by `exact`. There is
+ * one, so a later call changes what earlier ones gave. MT_EUNSUPPORTED where the library cannot be
+ * loaded or takes this CPU for more than it is. */
+int mt_kernels_openblas(const mt_kernels *exact, const mt_kernels **out, mt_err *e);
 /* Sizes the tiles of products for a second cache of l2_bytes (0: unknown; 1 MiB is assumed until
  * this is called): the input of a tile's rows should stay there while weights pass. No bit depends
  * on it. Of the whole process; call it while no product runs. */
@@ -279,8 +284,8 @@ typedef struct mt_blas_core {
 } mt_blas_core;
 /* False where another core type would do better: the library's has no fused multiply-adds, or its
  * product is slower than half of this CPU's, which well-chosen kernels are not. True where the core
- * type is `better` itself, and where mt_kernels_get does not give "openblas" (the names are then
- * "" and the rates 0). Takes about 5 ms. */
+ * type is `better` itself, and where there is no table "openblas" (the names are then "" and the
+ * rates 0). Takes about 5 ms. */
 bool mt_kernels_judge_openblas(mt_blas_core *c);
 
 /* Sets nearest-even rounding and clears FTZ and DAZ in the calling thread. */

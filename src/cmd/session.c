@@ -47,7 +47,8 @@ static void warn_openblas(const mt_session *s) {
 
 static int open_kernels(mt_session *s, mt_err *e) {
   bool blas = !strcmp(mt_opt_string(s->opt, "backend"), "openblas");
-  int rc = mt_kernels_get(blas ? "openblas" : mt_opt_string(s->opt, "isa"), &s->kn, e);
+  int rc = mt_kernels_get(mt_opt_string(s->opt, "isa"), &s->kn, e);
+  if (!rc && blas) rc = mt_kernels_openblas(s->kn, &s->kn, e);
   mt_kernels_set_cache(mt_cpu_cache_bytes(s->cpu, 2));
   if (!rc && blas) warn_openblas(s);
   if (!rc) mt_log(MT_LOG_INFO, "kernels %s, %d threads", s->kn->isa, mt_team_size(s->team));

@@ -1,4 +1,5 @@
 /* Which table: what the CPU has, what the user asked for. */
+#include <stdio.h>
 #include <stdlib.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -81,15 +82,16 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
     *out = mt_kernels_best();
     return MT_OK;
   }
-  if (asked == isa && !strcmp(asked, "openblas")) /* inexact: never by MUTIRAO_ISA */
-    return mt_kernels_openblas(out, e);
+  char there[80] = "";
   for (size_t i = 0; i < N_CANDIDATES; i++) {
-    if (strcmp(asked, CANDIDATES[i].table->isa)) continue;
-    if (!CANDIDATES[i].usable()) return mt_err_set(e, MT_EUNSUPPORTED, "this CPU has no %s", asked);
+    if (!CANDIDATES[i].usable()) continue;
     *out = CANDIDATES[i].table;
-    return MT_OK;
+    if (!strcmp(asked, (*out)->isa)) return MT_OK;
+    size_t n = strlen(there);
+    snprintf(there + n, sizeof there - n, "%s%s", n ? ", " : "", (*out)->isa);
   }
-  return mt_err_set(e, MT_EUNSUPPORTED, "unknown instruction set '%s'", asked);
+  *out = NULL;
+  return mt_err_set(e, MT_EINVAL, "no instruction set '%s' here, but %s", asked, there);
 }
 
 size_t mt_walk_rows = MT_WALK_ROWS;

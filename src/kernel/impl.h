@@ -291,9 +291,6 @@ extern const mt_kernels mt_kernels_avx512vnni;
 extern const mt_kernels mt_kernels_neon;
 extern const mt_kernels mt_kernels_neondot;
 #endif
-/* The best exact table of this CPU, and the inexact one that is made from it on first use. */
-const mt_kernels *mt_kernels_best(void);
-/* MT_EUNSUPPORTED where the library cannot be loaded or takes this CPU for more than it is. */
-int mt_kernels_openblas(const mt_kernels **out, mt_err *e);
+const mt_kernels *mt_kernels_best(void); /* of this CPU */
 
 #endif

@@ -139,7 +139,7 @@ static void store_u32(void *p, uint32_t u) {
   memcpy(p, &u, sizeof u);
 }
 
-/* The high plane: bits `shift` … of the codes of each group of four, a byte per code. */
+/* The high plane: bits `low_bits` … of the codes of each group of four, a byte per code. */
 static void put_high(const mt_qinfo *qi, uint8_t *high, size_t row, const uint8_t *code) {
   unsigned bits = qi->high_bits;
   uint32_t mask = 0x01010101u * ((1u << bits) - 1u), plane = 0;

@@ -1,6 +1,6 @@
 /* The inexact backend: f32, f16 and bf16 weights widened to f32 row-major, multiplied by
  * OpenBLAS. Its bits depend on a row's place in the tile, the number of rows and the CPU;
- * everything else comes from the best exact table.
+ * everything else comes from an exact table.
  * The library is loaded when it is asked for: merely linked, it starts a thread per core in every
  * rank, and these spin for ever at exit where memory is short. */
 #include <cblas.h>
@@ -102,7 +102,7 @@ static int level_of_core(const char *name) {
 
 /* By CPUID. Whatever we run on has fused multiply-adds. */
 static int level_of_cpu(void) {
-  return strstr(exact_table->isa, "avx512") ? AVX512 : FMA;
+  return strstr(mt_kernels_best()->isa, "avx512") ? AVX512 : FMA;
 }
 
 /* A core type that runs at full speed here, and that every version knows. */
@@ -123,7 +123,7 @@ static void measure_rates(mt_blas_core *c) {
     uint64_t t0 = mt_clock_ns();
     blas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SIDE, SIDE, SIDE, 1.0f, a, SIDE, a + ELEMS,
                SIDE, 0.0f, a + 2 * ELEMS, SIDE);
-    uint64_t t1 = mt_clock_ns(), ops = mt_kernels_run_fma(exact_table, ROUNDS);
+    uint64_t t1 = mt_clock_ns(), ops = mt_kernels_run_fma(mt_kernels_best(), ROUNDS);
     uint64_t t2 = mt_clock_ns();
     double sgemm = 2e9 * SIDE * ELEMS / (double)(t1 - t0),
            fma = 1e9 * (double)ops / (double)(t2 - t1);
@@ -131,18 +131,6 @@ static void measure_rates(mt_blas_core *c) {
     if (fma > c->fma_per_s) c->fma_per_s = fma;
   }
   mt_pages_free(a, 3 * ELEMS * sizeof *a);
-}
-
-bool mt_kernels_judge_openblas(mt_blas_core *c) {
-  *c = (mt_blas_core){.name = "", .better = ""};
-  const mt_kernels *kn;
-  if (mt_kernels_openblas(&kn, NULL)) return true;
-  c->name = core_name;
-  if (!c->name[0]) return true; /* it does not say, so there is nothing to find wanting */
-  c->better = fitting_core();
-  measure_rates(c);
-  if (!strcasecmp(c->name, c->better)) return true;
-  return level_of_core(c->name) >= FMA && 2 * c->sgemm_per_s >= c->fma_per_s;
 }
 
 /* ---- loading ----------------------------------------------------------------------------- */
@@ -154,30 +142,47 @@ static void find(void *lib, const char *name, void *function) {
 }
 
 /* Our callers bring their own threads. */
-static void fill(void) {
-  exact_table = mt_kernels_best();
+static void load(void) {
   setenv("OPENBLAS_NUM_THREADS", "1", 1); /* read when the library is loaded */
   void *lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   char *(*get_corename)(void);
   find(lib, "cblas_sgemm", &blas_sgemm);
   find(lib, "openblas_get_corename", &get_corename);
   if (get_corename) core_name = get_corename();
-  table = *exact_table;
-  table.isa = "openblas";
-  table.exact = false;
-  table.quantize = quantize;
-  table.gemm = gemm;
-  table.gemm_units = gemm_units;
 }
 
-int mt_kernels_openblas(const mt_kernels **out, mt_err *e) {
-  pthread_once(&once, fill);
+static int open_library(mt_err *e) {
+  pthread_once(&once, load);
   if (!blas_sgemm) return mt_err_set(e, MT_EUNSUPPORTED, "libopenblas.so.0 cannot be loaded");
   if (level_of_core(core_name) > level_of_cpu())
     return mt_err_set(e, MT_EUNSUPPORTED,
                       "OpenBLAS's core type is %s, which needs AVX-512, and this CPU has none: set "
                       "OPENBLAS_CORETYPE=%s in the environment",
                       core_name, fitting_core());
+  return MT_OK;
+}
+
+int mt_kernels_openblas(const mt_kernels *exact, const mt_kernels **out, mt_err *e) {
+  int rc = open_library(e);
+  if (rc) return rc;
+  exact_table = exact;
+  table = *exact;
+  table.isa = "openblas";
+  table.exact = false;
+  table.quantize = quantize;
+  table.gemm = gemm;
+  table.gemm_units = gemm_units;
   *out = &table;
   return MT_OK;
+}
+
+bool mt_kernels_judge_openblas(mt_blas_core *c) {
+  *c = (mt_blas_core){.name = "", .better = ""};
+  if (open_library(NULL)) return true;
+  c->name = core_name;
+  if (!c->name[0]) return true; /* it does not say, so there is nothing to find wanting */
+  c->better = fitting_core();
+  measure_rates(c);
+  if (!strcasecmp(c->name, c->better)) return true;
+  return level_of_core(c->name) >= FMA && 2 * c->sgemm_per_s >= c->fma_per_s;
 }

@@ -31,6 +31,31 @@ static void test_sums(void) {
   each_table(compare_sums);
 }
 
+/* Units without columns have no sums: where a row's exponent is none, that of the one unit with
+ * columns counts. */
+static void compare_empty_units(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { ROWS = MT_PANEL_ROWS, COLS = 32, TOKENS = 3 };
+  static const uint32_t unit[] = {0, 0, COLS, COLS};
+  const int exp[TOKENS] = {2000, -20, -2000};
+  int64_t acc[2][TOKENS * ROWS];
+  float x[TOKENS * COLS];
+  weight w = {0};
+  mt_act a = {0};
+  for (size_t i = 0; i < TOKENS * COLS; i++) x[i] = normalish(r);
+  weight_new(&w, r, ref, MT_Q8_0, ROWS, COLS, 0, unit, 3, 8, 16);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &w.m, x, COLS, TOKENS, NULL), 0);
+  ref->quantize(&a, &w.m, 0, TOKENS);
+  CU_ASSERT_EQUAL(ref->gemm_units(&w.m, 0, 1, &a, 0, TOKENS, exp, acc[0], ROWS), 2 * ROWS);
+  CU_ASSERT_EQUAL(kn->gemm_units(&w.m, 0, 1, &a, 0, TOKENS, exp, acc[1], ROWS), 2 * ROWS);
+  CU_ASSERT(!memcmp(acc[0], acc[1], sizeof acc[0]));
+  mt_act_free(&a);
+  weight_free(&w);
+}
+
+static void test_empty_units(void) {
+  each_table(compare_empty_units);
+}
+
 /* The bits of every recipe, on every CPU and by every compiler. Whoever changes a recipe on
  * purpose changes this. */
 #define SELF_TEST_HASH 0x7832d71941a0286cull
@@ -85,7 +110,7 @@ static void test_lacking(void) {
     while (*name && strcmp(*name, KNOWN[i])) name++;
     if (*name) continue;
     n_lacking++;
-    CU_ASSERT_EQUAL(mt_kernels_get(KNOWN[i], &kn, &e), MT_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(mt_kernels_get(KNOWN[i], &kn, &e), MT_EINVAL);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, KNOWN[i]));
   }
   CU_ASSERT(n_lacking >= 2); /* those of the other architecture */
@@ -94,8 +119,10 @@ static void test_lacking(void) {
 static void test_get(void) {
   const mt_kernels *kn = NULL;
   mt_err e = {0};
-  CU_ASSERT_EQUAL(mt_kernels_get("sse9", &kn, &e), MT_EUNSUPPORTED);
+  CU_ASSERT_EQUAL(mt_kernels_get("sse9", &kn, &e), MT_EINVAL);
   CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, "sse9"));
+  for (const char *const *name = mt_kernels_names(); *name; name++)
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.msg, *name));
   unsetenv("MUTIRAO_ISA");
   CU_ASSERT_EQUAL(mt_kernels_get(NULL, &kn, &e), 0);
   CU_ASSERT_STRING_EQUAL(kn->isa, mt_kernels_names()[0]);
@@ -105,14 +132,18 @@ static void test_get(void) {
   CU_ASSERT_EQUAL(mt_kernels_get("auto", &kn, &e), 0);
   CU_ASSERT_STRING_EQUAL(kn->isa, "ref");
   setenv("MUTIRAO_ISA", "nonsense", 1);
-  CU_ASSERT_EQUAL(mt_kernels_get(NULL, &kn, &e), MT_EUNSUPPORTED);
+  CU_ASSERT_EQUAL(mt_kernels_get(NULL, &kn, &e), MT_EINVAL);
   CU_ASSERT_EQUAL(mt_kernels_get(mt_kernels_names()[0], &kn, &e), 0);
   unsetenv("MUTIRAO_ISA");
-  CU_ASSERT_EQUAL(mt_kernels_get("openblas", &kn, &e), 0);
-  CU_ASSERT_FALSE(kn->exact);
+  CU_ASSERT_EQUAL(mt_kernels_get("openblas", &kn, &e), MT_EINVAL); /* never by a name of these */
+  CU_ASSERT_EQUAL_FATAL(mt_kernels_get("ref", &kn, &e), 0);
+  const mt_kernels *blas = NULL;
+  CU_ASSERT_EQUAL_FATAL(mt_kernels_openblas(kn, &blas, &e), 0);
+  CU_ASSERT_FALSE(blas->exact);
+  CU_ASSERT(blas->attend_many == kn->attend_many); /* the rest is the table's that was given */
 }
 
 MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"extremes", test_extremes}, {"rows", test_rows},
              {"vocabulary", test_vocab}, {"attention", test_attention}, {"sums", test_sums},
-             {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
+             {"empty units", test_empty_units}, {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
              {"get", test_get}, {"lacking", test_lacking})

@@ -90,6 +90,7 @@ int mt_gemm_units_ref(const mt_matrix *m, size_t panel_begin, size_t panel_end, 
         memset(acc + (row + t) * ld + p * LANES, 0, mt_panel_rows(m, p) * sizeof *acc);
       for (size_t u = 0; u < m->n_units; u++) {
         tile sum;
+        if (m->unit[u] == m->unit[u + 1]) continue;
         unit_sum(m, p, u, a, row, n, sum);
         for (size_t t = 0; t < n; t++)
           failed += mt_add_units(sum[t], mt_panel_rows(m, p), mt_unit_factor(exp[row + t]),
