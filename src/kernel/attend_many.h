@@ -9,10 +9,6 @@
 
 enum { QUERIES = MT_ATTEND_QUERIES, SEGMENT = MT_ATTN_SEGMENT, SCORE_KEYS = 2 * LANES };
 
-MT_INLINE const float *many_scales(const void *block, size_t head_dim) {
-  return (const float *)(const void *)((const uint8_t *)block + MT_KV_BLOCK * head_dim);
-}
-
 /* What is read next, asked for while this is multiplied: each pass over a block asks for its share
  * of another one, `step` bytes a turn, so that memory is never idle nor flooded. Into the second
  * cache: more lines can be under way to it than to the first. */
@@ -39,8 +35,8 @@ MT_INLINE void many_scores(mt_kv_type type, size_t head_dim, const float *qt, fl
   const size_t at = key / MT_KV_TILE * head_dim * MT_KV_TILE + key % MT_KV_TILE;
   const size_t next = (int)LANES == (int)MT_KV_TILE ? head_dim * MT_KV_TILE : LANES;
   if (type == MT_KV_Q8) {
-    f0 = vec_load(many_scales(block, head_dim) + key);
-    f1 = vec_load(many_scales(block, head_dim) + key + LANES);
+    f0 = vec_load(mt_q8_scales(block, head_dim) + key);
+    f1 = vec_load(mt_q8_scales(block, head_dim) + key + LANES);
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] = acc[t][1] = vec_zero();
   for (size_t d = 0; d < head_dim; d++) {
@@ -104,7 +100,7 @@ MT_INLINE void many_values(mt_kv_type type, size_t head_dim, const uint8_t *bloc
   for (size_t j = lo; j < hi; j++) {
     ask_ahead(a, j, n_vecs * LANES * element_bytes(type));
     VEC v[VALUE_VECS], f = vec_zero();
-    if (type == MT_KV_Q8) f = vec_set1(many_scales(block, head_dim)[j]);
+    if (type == MT_KV_Q8) f = vec_set1(mt_q8_scales(block, head_dim)[j]);
     MT_UNROLL for (size_t i = 0; i < n_vecs; i++) {
       v[i] = load_kv(type, block, j * head_dim + d + i * LANES);
       if (type == MT_KV_Q8) v[i] = vec_mul(f, v[i]);
@@ -225,7 +221,10 @@ MT_INLINE void attend_many(mt_kv_type type, size_t head_dim, size_t n, const flo
   }
   for (size_t t = 0; t < n; t++) softmax_part(s + t * SEGMENT, lo[t], hi[t], &out[t]);
   for (size_t b = begin; b < end; b++)
-    value_block(type, head_dim, v_block[b], b + 1 < end ? v_block[b + 1] : next ? next : v_block[b],
+    value_block(type, head_dim, v_block[b],
+                b + 1 < end ? v_block[b + 1]
+                : next      ? next
+                            : v_block[b],
                 b * MT_KV_BLOCK, lo, hi, s + b * MT_KV_BLOCK, n, out);
   const size_t done = head_dim / LANES * LANES;
   for (size_t t = 0; done < head_dim && t < n; t++)

@@ -262,6 +262,11 @@ static inline size_t mt_panel_rows(const mt_matrix *m, size_t panel) {
   return left < MT_PANEL_ROWS ? left : MT_PANEL_ROWS;
 }
 
+/* The scales of a block of an 8-bit cache, behind its elements. */
+static inline const float *mt_q8_scales(const void *block, size_t head_dim) {
+  return (const float *)(const void *)((const uint8_t *)block + MT_KV_BLOCK * head_dim);
+}
+
 void mt_attend_many_ref(mt_kv_type type, size_t head_dim, size_t n, const float *const *q,
                         float scale, const void *const *k_block, const void *const *v_block,
                         const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,

@@ -39,6 +39,10 @@ MT_INLINE unsigned code_bias_bits(mt_dtype type) {
   }
 }
 
+MT_INLINE bool codes_5_bits(mt_dtype type) {
+  return type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
+}
+
 MT_INLINE const int8_t *values_of(mt_dtype type) {
   return type == MT_MXFP4 ? mt_mxfp4_values : mt_iq4_values;
 }

@@ -145,5 +145,6 @@ static void test_get(void) {
 
 MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"extremes", test_extremes}, {"rows", test_rows},
              {"vocabulary", test_vocab}, {"attention", test_attention}, {"sums", test_sums},
-             {"empty units", test_empty_units}, {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
-             {"get", test_get}, {"lacking", test_lacking})
+             {"empty units", test_empty_units}, {"self-test", test_self_test},
+             {"self-test sees a change", test_self_test_sees}, {"get", test_get},
+             {"lacking", test_lacking})

@@ -22,17 +22,6 @@ void mt_kv_store_avx2(mt_kv_type type, size_t head_dim, void *k_block, void *v_b
 
 /* ---- scores ------------------------------------------------------------------------------ */
 
-/* 8 elements from index i of a block, before a q8 scale. */
-MT_INLINE __m256 load_x8(mt_kv_type type, const uint8_t *block, size_t i) {
-  if (type == MT_KV_F16) return load_f16x8(block + 2 * i);
-  if (type == MT_KV_F32) return _mm256_loadu_ps((const float *)(const void *)block + i);
-  return load_i8x8(block + i);
-}
-
-MT_INLINE const float *q8_scales(const void *block, size_t head_dim) {
-  return (const float *)(const void *)((const uint8_t *)block + MT_KV_BLOCK * head_dim);
-}
-
 /* Scores of the n tiles from `tile` on of one block. */
 MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, float scale,
                            const uint8_t *block, size_t tile, size_t n, float *s) {
@@ -40,7 +29,7 @@ MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, flo
   MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t h = 0; h < 2; h++) {
     acc[t][h] = f[t][h] = _mm256_setzero_ps();
     if (type == MT_KV_Q8)
-      f[t][h] = _mm256_loadu_ps(q8_scales(block, head_dim) + (tile + t) * KEYS + h * LANES);
+      f[t][h] = _mm256_loadu_ps(mt_q8_scales(block, head_dim) + (tile + t) * KEYS + h * LANES);
   }
   for (size_t d = 0; d < head_dim; d++) {
     __m256 qd = _mm256_broadcast_ss(q + d);
@@ -119,7 +108,7 @@ MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v
     const uint8_t *block = v_block[j / MT_KV_BLOCK];
     size_t slot = j % MT_KV_BLOCK;
     __m256 pj = _mm256_broadcast_ss(p + j), f = pj;
-    if (type == MT_KV_Q8) f = _mm256_broadcast_ss(q8_scales(block, head_dim) + slot);
+    if (type == MT_KV_Q8) f = _mm256_broadcast_ss(mt_q8_scales(block, head_dim) + slot);
     MT_UNROLL for (size_t i = 0; i < n; i++) {
       __m256 v = load_x8(type, block, slot * head_dim + d + i * LANES);
       if (type == MT_KV_Q8) v = _mm256_mul_ps(f, v);

@@ -10,14 +10,9 @@ enum { LANES = 8, SCORE_ROWS = 6, VALUE_ROWS = 6, VALUE_VECS = 2 };
 #define vec_store    _mm256_storeu_ps
 #define vec_mul      _mm256_mul_ps
 #define vec_fma      _mm256_fmadd_ps
+#define load_kv      load_x8
 #define softmax_part mt_softmax_part_avx2
 #define values_tail  mt_values_avx2
-
-MT_INLINE __m256 load_kv(mt_kv_type type, const uint8_t *block, size_t i) {
-  if (type == MT_KV_F16) return load_f16x8(block + 2 * i);
-  if (type == MT_KV_F32) return _mm256_loadu_ps((const float *)(const void *)block + i);
-  return load_i8x8(block + i);
-}
 
 #include "../attend_many.h"
 

@@ -129,4 +129,11 @@ MT_INLINE float exp_x1(float x) {
   return _mm256_cvtss_f32(exp_x8(_mm256_set1_ps(x)));
 }
 
+/* 8 elements from index i of a block, before a q8 scale. */
+MT_INLINE __m256 load_x8(mt_kv_type type, const uint8_t *block, size_t i) {
+  if (type == MT_KV_F16) return load_f16x8(block + 2 * i);
+  if (type == MT_KV_F32) return _mm256_loadu_ps((const float *)(const void *)block + i);
+  return load_i8x8(block + i);
+}
+
 #endif

@@ -379,8 +379,7 @@ MT_INLINE void dot_wide(mt_dtype type, const place *p, size_t stride, size_t n,
 MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
                          __m256i dot[DIRECT_ROWS][2]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
-  const size_t step = five ? 4 : groups;
+  const size_t step = codes_5_bits(type) ? 4 : groups;
   const __m256i one = _mm256_set1_epi16(1), high = _mm256_set1_epi16(int8 ? 1 : 256);
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {
     __m256i hi[DIRECT_ROWS][2], lo[DIRECT_ROWS][2];

@@ -4,26 +4,14 @@
 
 enum { LANES = 16, TILES = MT_KV_BLOCK / MT_KV_TILE };
 
-/* 16 elements from index i of a block, before a q8 scale. */
-MT_INLINE __m512 load_x16(mt_kv_type type, const uint8_t *block, size_t i) {
-  if (type == MT_KV_F16)
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(block + 2 * i)));
-  if (type == MT_KV_F32) return _mm512_loadu_ps((const float *)(const void *)block + i);
-  __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(block + i));
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
-}
-
-MT_INLINE const float *q8_scales(const uint8_t *block, size_t head_dim) {
-  return (const float *)(const void *)(block + MT_KV_BLOCK * head_dim);
-}
-
 /* Scores of the n tiles from `tile` on of one block. */
 MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, float scale,
                            const uint8_t *block, size_t tile, size_t n, float *s) {
   __m512 acc[TILES], f[TILES];
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     acc[t] = f[t] = _mm512_setzero_ps();
-    if (type == MT_KV_Q8) f[t] = _mm512_loadu_ps(q8_scales(block, head_dim) + (tile + t) * LANES);
+    if (type == MT_KV_Q8)
+      f[t] = _mm512_loadu_ps(mt_q8_scales(block, head_dim) + (tile + t) * LANES);
   }
   for (size_t d = 0; d < head_dim; d++) {
     __m512 qd = _mm512_set1_ps(q[d]);
@@ -60,7 +48,7 @@ MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v
     const uint8_t *block = v_block[j / MT_KV_BLOCK];
     size_t slot = j % MT_KV_BLOCK;
     __m512 pj = _mm512_set1_ps(p[j]), f = pj;
-    if (type == MT_KV_Q8) f = _mm512_set1_ps(q8_scales(block, head_dim)[slot]);
+    if (type == MT_KV_Q8) f = _mm512_set1_ps(mt_q8_scales(block, head_dim)[slot]);
     MT_UNROLL for (size_t i = 0; i < n; i++) {
       __m512 v = load_x16(type, block, slot * head_dim + d + i * LANES);
       if (type == MT_KV_Q8) v = _mm512_mul_ps(f, v);

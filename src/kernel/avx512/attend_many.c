@@ -10,15 +10,8 @@ enum { LANES = 16, SCORE_ROWS = 12, VALUE_ROWS = 6, VALUE_VECS = 4 };
 #define vec_store   _mm512_storeu_ps
 #define vec_mul     _mm512_mul_ps
 #define vec_fma     _mm512_fmadd_ps
+#define load_kv     load_x16
 #define values_tail mt_values_avx2
-
-MT_INLINE __m512 load_kv(mt_kv_type type, const uint8_t *block, size_t i) {
-  if (type == MT_KV_F16)
-    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(block + 2 * i)));
-  if (type == MT_KV_F32) return _mm512_loadu_ps((const float *)(const void *)block + i);
-  __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(block + i));
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
-}
 
 MT_INLINE __m512 exp_rest_x16(__m512 x, __m512 *shifted) {
   const __m512 magic = _mm512_set1_ps(MT_EXP_MAGIC);

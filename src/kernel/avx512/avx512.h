@@ -33,4 +33,13 @@ void mt_attend_many_avx512(mt_kv_type type, size_t head_dim, size_t n, const flo
                            const size_t *lo, const size_t *hi, const void *next, mt_attn_part *out,
                            float *scratch);
 
+/* 16 elements from index i of a block, before a q8 scale. */
+MT_INLINE __m512 load_x16(mt_kv_type type, const uint8_t *block, size_t i) {
+  if (type == MT_KV_F16)
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(block + 2 * i)));
+  if (type == MT_KV_F32) return _mm512_loadu_ps((const float *)(const void *)block + i);
+  __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(block + i));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(v));
+}
+
 #endif

@@ -328,8 +328,7 @@ MT_INLINE void dot_wide(mt_dtype type, const place *p, size_t stride, size_t n,
 MT_INLINE void dot_codes(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
                          __m512i dot[DIRECT_ROWS]) {
   const size_t groups = slots_16(type) ? 4 : 8;
-  const bool five = type == MT_Q5_0 || type == MT_Q5_1 || type == MT_Q5_K || type == MT_MXFP4;
-  const size_t step = type == MT_Q6_K ? 2 : five ? 4 : groups;
+  const size_t step = type == MT_Q6_K ? 2 : codes_5_bits(type) ? 4 : groups;
   const __m512i one = _mm512_set1_epi16(1), high = _mm512_set1_epi16(int8 ? 1 : 256);
   MT_UNROLL for (size_t t = 0; t < n; t++) dot[t] = _mm512_setzero_si512();
   MT_UNROLL for (size_t i0 = 0; i0 < groups; i0 += step) {

@@ -81,10 +81,6 @@ MT_INLINE void load_x8(mt_kv_type type, const uint8_t *block, size_t i, float32x
   }
 }
 
-MT_INLINE const float *q8_scales(const void *block, size_t head_dim) {
-  return (const float *)(const void *)((const uint8_t *)block + MT_KV_BLOCK * head_dim);
-}
-
 /* Scores of the n tiles from `tile` on of one block. */
 MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, float scale,
                            const uint8_t *block, size_t tile, size_t n, float *s) {
@@ -92,7 +88,7 @@ MT_INLINE void score_tiles(mt_kv_type type, size_t head_dim, const float *q, flo
   MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++) {
     acc[t][v] = f[t][v] = vdupq_n_f32(0);
     if (type == MT_KV_Q8)
-      f[t][v] = vld1q_f32(q8_scales(block, head_dim) + (tile + t) * KEYS + v * LANES);
+      f[t][v] = vld1q_f32(mt_q8_scales(block, head_dim) + (tile + t) * KEYS + v * LANES);
   }
   for (size_t d = 0; d < head_dim; d++) MT_UNROLL for (size_t t = 0; t < n; t++) {
       float32x4_t k[VECTORS];
@@ -159,7 +155,7 @@ MT_INLINE void value_dims(mt_kv_type type, size_t head_dim, const void *const *v
   for (size_t j = lo; j < hi; j++) {
     const uint8_t *block = v_block[j / MT_KV_BLOCK];
     size_t slot = j % MT_KV_BLOCK;
-    float f = type == MT_KV_Q8 ? q8_scales(block, head_dim)[slot] : 1;
+    float f = type == MT_KV_Q8 ? mt_q8_scales(block, head_dim)[slot] : 1;
     MT_UNROLL for (size_t i = 0; i < n; i++) {
       float32x4_t v[2];
       load_x8(type, block, slot * head_dim + d + i * STEP, v);
