@@ -159,16 +159,20 @@ static void bench_prefill(const cache *c, double peak) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const name[] = {"f16", "f32", "q8"};
+  enum { N_TYPES = MT_KV_Q8 + 1 };
+  static const char *const name[N_TYPES] = {"f16", "f32", "q8"};
   static const size_t heads[] = {1, 2, 3, 4, 6, 8, 12};
   cache c = {.context = 8192, .head_dim = 64};
   mt_err e = {0};
+  int only = -1;
+  for (int t = 0; argc > 4 && t < N_TYPES; t++)
+    if (!strcmp(argv[4], name[t])) only = t;
   if (argc > 2) c.context = (size_t)atoi(argv[2]);
   if (argc > 3) c.head_dim = (size_t)atoi(argv[3]);
   if (mt_kernels_get(argc > 1 ? argv[1] : NULL, &c.kn, &e) || c.context < MT_ATTEND_QUERIES ||
-      !c.head_dim || c.head_dim > MAX_HEAD_DIM) {
+      !c.head_dim || c.head_dim > MAX_HEAD_DIM || (argc > 4 && only < 0)) {
     fprintf(stderr, "%s\n",
-            e.msg[0] ? e.msg : "attend [isa [context [head_dim [f16 | f32 | q8]]]]\n");
+            e.msg[0] ? e.msg : "attend [isa [context [head_dim [f16 | f32 | q8]]]]");
     return 2;
   }
   mt_kernels_set_fp_control();
@@ -176,7 +180,7 @@ int main(int argc, char **argv) {
   printf("attention %s, context %zu, heads of %zu; peak %.1f GMAC/s\n", c.kn->isa, c.context,
          c.head_dim, peak * 1e-9);
   for (mt_kv_type type = MT_KV_F16; type <= MT_KV_Q8; type++) {
-    if (argc > 4 && strcmp(argv[4], name[type])) continue;
+    if (only >= 0 && (int)type != only) continue;
     c.type = type;
     open_cache(&c);
     printf("%s\n", name[type]);

@@ -120,12 +120,17 @@ static void bench_type(const mt_kernels *kn, mt_dtype type, size_t n_prefill) {
 int main(int argc, char **argv) {
   const mt_kernels *kn;
   mt_err e = {0};
+  const mt_dtype only = argc > 3 ? mt_dtype_by_name(argv[3]) : MT_DTYPE_COUNT;
+  if (argc > 3 && (only == MT_DTYPE_COUNT || !mt_dtype_get(only)->weight)) {
+    fprintf(stderr, "no kernel multiplies weights of type '%s'\n", argv[3]);
+    return 2;
+  }
   if (mt_kernels_get(argc > 1 ? argv[1] : NULL, &kn, &e)) die(&e);
   mt_kernels_set_fp_control();
   size_t n = argc > 2 ? (size_t)atoi(argv[2]) : 96;
   printf("kernels %s, %zu rows of prefill\n", kn->isa, n);
   for (int t = 0; t < MT_DTYPE_COUNT; t++)
-    if (mt_dtype_get((mt_dtype)t)->weight && (argc < 4 || t == (int)mt_dtype_by_name(argv[3])))
+    if (mt_dtype_get((mt_dtype)t)->weight && (argc < 4 || t == (int)only))
       bench_type(kn, (mt_dtype)t, n);
   return 0;
 }
