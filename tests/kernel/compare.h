@@ -459,6 +459,90 @@ static inline int64_t any_sum(rng *r, unsigned bits) {
   return below(r, 2) ? (int64_t)size : -(int64_t)size;
 }
 
+/* What rounding once gives, and twice (to double first, then to float) does not; and where results
+ * begin to be infinite. Whole vectors, since kernels leave a rest to ref. */
+static inline void check_rounding(const mt_kernels *kn) {
+  static const struct {
+    int64_t sum;
+    int exp;
+    float want;
+  } CASES[] = {
+      /* just above a tie that is even below, just below one that is even above */
+      {(1ll << 54) + (1 << 30) + 1, 70, 0x1.000002p124f},
+      {(1ll << 54) + (1 << 30) + 1, 65, 0x1.000002p119f},
+      {(1ll << 54) + (1 << 30) + 1, 64, 0x1.000002p118f},
+      {(1ll << 54) + (1 << 30) + 1, 0, 0x1.000002p54f},
+      {(1ll << 54) + (1 << 30) + 1, -126, 0x1.000002p-72f},
+      {(1ll << 54) + (1 << 30) + 1, -127, 0x1.000002p-73f},
+      {(1ll << 54) + (1 << 30) + 1, -170, 0x1.000002p-116f},
+      {-(1ll << 54) - (1 << 30) - 1, 70, -0x1.000002p124f},
+      {-(1ll << 54) - (1 << 30) - 1, -127, -0x1.000002p-73f},
+      {(1ll << 54) + (3ll << 30) - 1, 70, 0x1.000002p124f},
+      {(1ll << 54) + (3ll << 30) - 1, -150, 0x1.000002p-96f},
+      {(1ll << 53) + (1 << 29) + 1, 66, 0x1.000002p119f},
+      {(1ll << 53) + (1 << 29) + 1, -130, 0x1.000002p-77f},
+      {(1ll << 62) + (1ll << 38) + 1, 65, 0x1.000002p127f},
+      {(1ll << 62) + (1ll << 38) + 1, -127, 0x1.000002p-65f},
+      /* the ties themselves */
+      {(1ll << 54) + (1 << 30), 70, 0x1p124f},
+      {(1ll << 54) + (3ll << 30), -127, 0x1.000004p-73f},
+      {1, -150, 0},
+      {3, -150, 0x1p-148f},
+      {-5, -150, -0x1p-148f},
+      {(1 << 20) + 1, -170, 0x1p-149f},
+      /* the largest */
+      {INT64_MAX, 64, 0x1p127f},
+      {INT64_MIN, 64, -0x1p127f},
+      {INT64_MAX, 65, INFINITY},
+      {INT64_MIN, 65, -INFINITY},
+      {INT64_MAX - (1ll << 38), 65, 0x1.fffffep127f},
+      {INT64_MAX - (1ll << 38) + 1, 65, INFINITY},
+      {1, 128, INFINITY},
+      {1, 127, 0x1p127f},
+  };
+  enum { N = 16 };
+  for (size_t c = 0; c < sizeof CASES / sizeof CASES[0]; c++) {
+    int64_t sum[N];
+    float out[N], want[N];
+    for (size_t i = 0; i < N; i++) {
+      sum[i] = CASES[c].sum;
+      want[i] = CASES[c].want;
+    }
+    CU_ASSERT_EQUAL(kn->round_sums(sum, N, CASES[c].exp, out), !isinf(CASES[c].want));
+    CU_ASSERT(same_floats(out, want, N));
+  }
+}
+
+/* A tie of f32, or beside it by so little that it is one as a double. */
+static inline int64_t near_tie(rng *r) {
+  unsigned shift = 30 + (unsigned)below(r, 10); /* of a 24-bit significand: up to 2^63 */
+  uint64_t v = (2 * ((1ull << 23) + below(r, 1 << 23)) + 1) << (shift - 1), by = 1;
+  if (below(r, 2)) by = 1 + below(r, 1ull << (shift - 30)); /* up to half a unit of the double */
+  v = below(r, 5) ? below(r, 2) ? v + by : v - by : v;
+  return below(r, 2) ? (int64_t)v : -(int64_t)v;
+}
+
+/* At exponents on both sides of where kernels round another way. */
+static inline void compare_ties(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  static const int EXPS[] = {-170, -151, -150, -149, -148, -127, -126, -125, 0,
+                             63,   64,   65,   66,   67,   126,  127,  128,  170};
+  enum { N = 64 };
+  for (size_t e = 0; e < sizeof EXPS / sizeof EXPS[0]; e++)
+    for (int round = 0; round < 8; round++) {
+      int64_t sum[N];
+      float x[N], y[N], want[N]; /* a long double holds any sum */
+      bool finite = true;
+      for (size_t i = 0; i < N; i++) {
+        sum[i] = round % 2 && below(r, 2) ? any_sum(r, 62) : near_tie(r);
+        want[i] = (float)ldexpl((long double)sum[i], EXPS[e]);
+        finite = finite && !isinf(want[i]);
+      }
+      CU_ASSERT_EQUAL(kn->round_sums(sum, N, EXPS[e], x), finite);
+      CU_ASSERT_EQUAL(ref->round_sums(sum, N, EXPS[e], y), finite);
+      CU_ASSERT(same_floats(x, want, N) && same_floats(y, want, N));
+    }
+}
+
 static inline void compare_sums(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
   enum { MOST = 150, PARTS = 5 };
   static int64_t data[PARTS][MOST], a[MOST], b[MOST];
@@ -483,6 +567,9 @@ static inline void compare_sums(const mt_kernels *kn, const mt_kernels *ref, rng
                     ref->round_sums(data[0] + at, n, exp, y));
     CU_ASSERT(same_floats(x, y, MOST));
   }
+  check_rounding(kn);
+  check_rounding(ref);
+  compare_ties(kn, ref, r);
 }
 
 #endif
