@@ -434,6 +434,54 @@ static inline void compare_attend_many(const mt_kernels *kn, const mt_kernels *r
   cache_free(&c);
 }
 
+/* Weights about the least normal number and the least number, where exp goes other ways: tiles of
+ * keys whose scores are all near one another, from above −86 to below −104 below the maximum, which
+ * the first tile has. Each key behind it has a dimension of its own, in which its value is 2^100,
+ * so that no weight hides behind a larger one. Against ref, and against float64. */
+static inline void compare_small_weights(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { DIM = MAX_DIM, TILE = MT_KV_TILE, TILES = DIM / TILE, KEYS = TILE + DIM };
+  cache c;
+  cache_new(&c, MT_KV_F32, DIM);
+  static float q[MT_ATTEND_QUERIES][DIM], acc[3][MT_ATTEND_QUERIES][DIM], p[2][KEYS];
+  static float s[KEYS];
+  const float *qs[MT_ATTEND_QUERIES];
+  size_t lo[MT_ATTEND_QUERIES], hi[MT_ATTEND_QUERIES];
+  mt_attn_part part[3][MT_ATTEND_QUERIES];
+  for (size_t j = 0; j < KEYS; j++) {
+    float k[DIM] = {0}, v[DIM] = {0};
+    if (j >= TILE) {
+      k[0] = s[j] = -84.5f - 1.25f * (float)(j / TILE - 1) - 0.3f * (float)uniform(r);
+      v[j - TILE] = 0x1p100f;
+    }
+    cache_store(&c, ref, j, k, v);
+  }
+  for (size_t t = 0; t < MT_ATTEND_QUERIES; t++) {
+    q[t][0] = 1 + 0.003f * (float)t; /* so scores pass over the steps between the tiles */
+    qs[t] = q[t];
+    lo[t] = 0;
+    hi[t] = KEYS;
+    for (int k = 0; k < 3; k++) part[k][t].acc = acc[k][t];
+  }
+  float *scratch = malloc(mt_attend_scratch_floats(DIM) * sizeof *scratch);
+  kn->attend_many(c.type, DIM, MT_ATTEND_QUERIES, qs, 1, c.k, c.v, lo, hi, NULL, part[0], scratch);
+  free(scratch);
+  for (size_t t = 0; t < MT_ATTEND_QUERIES; t++) {
+    kn->attend(c.type, DIM, q[t], 1, c.k, c.v, 0, KEYS, &part[1][t], p[0]);
+    ref->attend(c.type, DIM, q[t], 1, c.k, c.v, 0, KEYS, &part[2][t], p[1]);
+    CU_ASSERT(same_floats(p[0], p[1], KEYS));
+    for (int k = 0; k < 2; k++) {
+      CU_ASSERT(part[k][t].max == 0 && part[k][t].sum == TILE);
+      CU_ASSERT(same_floats(acc[k][t], acc[2][t], DIM));
+    }
+    for (size_t d = 0; d < DIM; d++) {
+      const float x = s[TILE + d] * q[t][0];
+      const double want = x < -104 ? 0 : exp((double)x);
+      CU_ASSERT(fabs(ldexp((double)acc[0][t][d], -100) - want) <= 0x1p-149 + 0x1p-22 * want);
+    }
+  }
+  cache_free(&c);
+}
+
 static inline void compare_attention(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
   static const size_t DIMS[] = {1, 8, 12, 24, 40, 64, 80, 128, 200};
   static const size_t COUNTS[] = {1, 2, 15, 16, 17, 64, 65, 130, 511, 512};
@@ -446,6 +494,7 @@ static inline void compare_attention(const mt_kernels *kn, const mt_kernels *ref
     for (size_t d = 0; d < sizeof DIMS / sizeof DIMS[0]; d++)
       for (size_t n = 1; n <= MT_ATTEND_QUERIES; n++)
         compare_attend_many(kn, ref, r, TYPES[t], DIMS[d], n);
+  compare_small_weights(kn, ref, r);
 }
 
 /* ---- sums over ranks ------------------------------------------------------------------------- */

@@ -56,6 +56,13 @@ static inline void emu_mask_storeu_ps(float *to, unsigned mask, simde__m512 a) {
     if (mask >> i & 1) to[i] = v[i];
 }
 
+static inline simde__m512i emu_srai_epi32(simde__m512i a, int by) {
+  int32_t v[16];
+  simde_mm512_storeu_si512(v, a);
+  for (int i = 0; i < 16; i++) v[i] >>= by;
+  return simde_mm512_loadu_si512(v);
+}
+
 /* Unsigned bytes of a by signed bytes of b, summed by fours onto c: exact, unlike vpmaddubsw. */
 static inline simde__m512i emu_dpbusd_epi32(simde__m512i c, simde__m512i a, simde__m512i b) {
   uint8_t u[64];
@@ -175,6 +182,8 @@ static inline __m256 emu_extractf32x8_ps(simde__m512 a, int half) {
 #undef _mm512_cvtepi64_ps
 #undef _mm512_cvtpd_ps
 #undef _mm512_cmpgt_epu64_mask
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32       emu_srai_epi32
 #define _mm512_cvtepi64_pd      emu_cvtepi64_pd
 #define _mm512_cvtepi64_ps      emu_cvtepi64_ps
 #define _mm512_cvtpd_ps         emu_cvtpd_ps

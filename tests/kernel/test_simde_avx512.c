@@ -9,6 +9,7 @@
 #define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
 #define mt_attend_avx512         emu_attend_avx512
+#define mt_attend_many_avx512    emu_attend_many_avx512
 #define mt_widen_avx512          emu_widen_avx512
 #define mt_exp64_avx512          emu_exp64_avx512
 #define mt_temper_avx512         emu_temper_avx512
@@ -17,9 +18,13 @@
 #define mt_sum_parts_avx512      emu_sum_parts_avx512
 #define mt_round_sums_avx512     emu_round_sums_avx512
 #include "../../src/kernel/avx512/gemm.c"
-/* Both sources name their lanes. */
+/* Sources name their lanes, and both of attention's what they do with a block's values. */
 #define LANES ATTEND_LANES
 #include "../../src/kernel/avx512/attend.c"
+#undef LANES
+#define LANES      MANY_LANES
+#define value_dims many_value_dims
+#include "../../src/kernel/avx512/attend_many.c"
 #include "../../src/kernel/avx512/sum.c"
 #include "../../src/kernel/avx512/vocab.c"
 
@@ -29,6 +34,7 @@ static mt_kernels emulated(void) {
   kn.gemm = mt_gemm_avx512;
   kn.gemm_units = mt_gemm_units_avx512;
   kn.attend = mt_attend_avx512;
+  kn.attend_many = mt_attend_many_avx512;
   kn.widen = mt_widen_avx512;
   kn.exp64 = mt_exp64_avx512;
   kn.temper = mt_temper_avx512;
