@@ -190,6 +190,105 @@ static inline void compare_extremes(const mt_kernels *kn, const mt_kernels *ref,
     }
 }
 
+/* Two units: the first of weights as they come, the second of zeros, but for one row of the
+ * weight, and with inputs of zero, but for one row. So one sum is out of range, wherever it is put:
+ * it alone is counted and left out, which makes every integer what the first unit alone gives. */
+enum { BEYOND_ROWS = 40, BEYOND_TOKENS = 9 };
+
+typedef struct beyond {
+  weight w;
+  size_t half; /* columns of a unit, and as many bytes of a row of the file */
+  size_t half_bytes;
+  float *x; /* [BEYOND_TOKENS][2 × half] */
+  int exp[BEYOND_TOKENS];
+  int64_t want[BEYOND_TOKENS * BEYOND_ROWS];
+} beyond;
+
+/* The second unit of a row: zeros, or weights that do not add up to 0. */
+static inline void beyond_set_row(beyond *b, size_t row, bool set) {
+  const mt_dtype type = b->w.m.type;
+  uint8_t *at = b->w.file + row * b->w.row_bytes;
+  memset(at + b->half_bytes, set ? 0x3c : 0, b->half_bytes);
+  if (set && mt_qinfo_get(type)) uniform_file(type, at + b->half_bytes, b->half_bytes, 0x12);
+  mt_matrix_pack(&b->w.m, row, 1, at, b->w.row_bytes, 0);
+}
+
+static inline void beyond_set_input(beyond *b, size_t t, float x) {
+  for (size_t i = 0; i < b->half; i++) b->x[t * 2 * b->half + b->half + i] = x;
+}
+
+static inline void beyond_new(beyond *b, const mt_kernels *ref, rng *r, mt_dtype type) {
+  const mt_dtype_info *info = mt_dtype_get(type);
+  b->half = info->block_elems < 32 ? 32 : info->block_elems;
+  b->half_bytes = mt_dtype_row_bytes(type, b->half);
+  const uint32_t unit[] = {0, (uint32_t)b->half, (uint32_t)(2 * b->half)};
+  b->x = malloc(BEYOND_TOKENS * 2 * b->half * sizeof *b->x);
+  weight_new(&b->w, r, ref, type, BEYOND_ROWS, 2 * b->half, 0, unit, 2, 8, 14);
+  for (size_t row = 0; row < BEYOND_ROWS; row++) beyond_set_row(b, row, false);
+  for (size_t t = 0; t < BEYOND_TOKENS; t++) {
+    b->exp[t] = -20 + (int)t;
+    for (size_t i = 0; i < b->half; i++) b->x[t * 2 * b->half + i] = normalish(r);
+    beyond_set_input(b, t, 0);
+  }
+  mt_act a = {0};
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &b->w.m, b->x, 2 * b->half, BEYOND_TOKENS, NULL), 0);
+  ref->quantize(&a, &b->w.m, 0, BEYOND_TOKENS);
+  CU_ASSERT_EQUAL(ref->gemm_units(&b->w.m, 0, b->w.m.n_panels, &a, 0, BEYOND_TOKENS, b->exp,
+                                  b->want, BEYOND_ROWS),
+                  0);
+  mt_act_free(&a);
+}
+
+static inline void beyond_free(beyond *b) {
+  weight_free(&b->w);
+  free(b->x);
+}
+
+/* Input rows [begin, end), among them the one whose sum with a row of the weight is too large. */
+static inline void beyond_check(const beyond *b, const mt_kernels *kn, const mt_act *a,
+                                size_t begin, size_t end) {
+  int64_t acc[BEYOND_TOKENS * BEYOND_ROWS];
+  memset(acc, 1, sizeof acc);
+  int failed = kn->gemm_units(&b->w.m, 0, b->w.m.n_panels, a, begin, end, b->exp, acc, BEYOND_ROWS);
+  CU_ASSERT_EQUAL(failed, 1);
+  const size_t from = begin * BEYOND_ROWS, n = (end - begin) * BEYOND_ROWS;
+  CU_ASSERT(!memcmp(acc + from, b->want + from, n * sizeof *acc));
+}
+
+/* Of many input rows, of two and alone. */
+static inline void beyond_at(beyond *b, const mt_kernels *kn, size_t row, size_t t) {
+  mt_act a = {0};
+  const size_t pair = t + 1 < BEYOND_TOKENS ? t : t - 1;
+  beyond_set_row(b, row, true);
+  beyond_set_input(b, t, t % 2 ? -0x1p60f : 0x1p60f);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &b->w.m, b->x, 2 * b->half, BEYOND_TOKENS, NULL), 0);
+  kn->quantize(&a, &b->w.m, 0, BEYOND_TOKENS);
+  beyond_check(b, kn, &a, 0, BEYOND_TOKENS);
+  beyond_check(b, kn, &a, pair, pair + 2);
+  beyond_check(b, kn, &a, t, t + 1);
+  mt_act_free(&a);
+  beyond_set_row(b, row, false);
+  beyond_set_input(b, t, 0);
+}
+
+/* Everywhere for a plain and a quantized type; in each half of a panel for the others. */
+static inline void compare_beyond(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  static const size_t ROWS[] = {2, 12, 18, 29, 33, 39};
+  for (size_t i = 0; i < N_WEIGHT_TYPES; i++) {
+    const mt_dtype type = WEIGHT_TYPES[i];
+    beyond b;
+    beyond_new(&b, ref, r, type);
+    if (type == MT_F32 || type == MT_Q8_0) {
+      for (size_t row = 0; row < BEYOND_ROWS; row++)
+        for (size_t t = 0; t < BEYOND_TOKENS; t++) beyond_at(&b, kn, row, t);
+    } else {
+      for (size_t k = 0; k < sizeof ROWS / sizeof ROWS[0]; k++)
+        beyond_at(&b, kn, ROWS[k], below(r, BEYOND_TOKENS));
+    }
+    beyond_free(&b);
+  }
+}
+
 /* Numbers of every kind: tiny, huge, exact halves, special. */
 static inline float any_float(rng *r) {
   switch (below(r, 12)) {

@@ -18,6 +18,11 @@ static void test_extremes(void) {
   each_table(compare_many);
   each_table(compare_extremes);
 }
+static void test_beyond(void) {
+  rng r = {.seed = mt_test_seed()};
+  compare_beyond(kernels("ref"), kernels("ref"), &r);
+  each_table(compare_beyond);
+}
 static void test_rows(void) {
   each_table(compare_rows);
 }
@@ -143,8 +148,8 @@ static void test_get(void) {
   CU_ASSERT(blas->attend_many == kn->attend_many); /* the rest is the table's that was given */
 }
 
-MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"extremes", test_extremes}, {"rows", test_rows},
-             {"vocabulary", test_vocab}, {"attention", test_attention}, {"sums", test_sums},
-             {"empty units", test_empty_units}, {"self-test", test_self_test},
-             {"self-test sees a change", test_self_test_sees}, {"get", test_get},
-             {"lacking", test_lacking})
+MT_TEST_MAIN("kernel isa", {"gemm", test_gemm}, {"extremes", test_extremes},
+             {"one sum out of range", test_beyond}, {"rows", test_rows}, {"vocabulary", test_vocab},
+             {"attention", test_attention}, {"sums", test_sums}, {"empty units", test_empty_units},
+             {"self-test", test_self_test}, {"self-test sees a change", test_self_test_sees},
+             {"get", test_get}, {"lacking", test_lacking})

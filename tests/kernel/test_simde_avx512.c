@@ -51,6 +51,7 @@ static void test_gemm(void) {
   compare_gemm(&kn, kernels("ref"), &r);
   compare_many(&kn, kernels("ref"), &r);
   compare_extremes(&kn, kernels("ref"), &r);
+  compare_beyond(&kn, kernels("ref"), &r);
 }
 static void test_attention(void) {
   rng r = {.seed = mt_test_seed()};

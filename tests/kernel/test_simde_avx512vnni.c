@@ -8,7 +8,6 @@
 #define mt_gemm_units_avx512     emu_gemm_units_avx512
 #define mt_gemm_avx512vnni       emu_gemm_avx512vnni
 #define mt_gemm_units_avx512vnni emu_gemm_units_avx512vnni
-#define mt_attend_avx512         emu_attend_avx512
 #include "../../src/kernel/avx512/gemm_vnni.c"
 
 static mt_kernels emulated(void) {
@@ -25,6 +24,7 @@ static void test_gemm(void) {
   compare_gemm(&kn, kernels("ref"), &r);
   compare_many(&kn, kernels("ref"), &r);
   compare_extremes(&kn, kernels("ref"), &r);
+  compare_beyond(&kn, kernels("ref"), &r);
 }
 
 static void test_self_test(void) {
