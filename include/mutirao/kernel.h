@@ -248,9 +248,9 @@ struct mt_kernels {
  * environment variable MUTIRAO_ISA is asked first), else by name. MT_EINVAL, naming it and those
  * that there are, where the CPU lacks it or it is unknown. */
 int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e);
-/* The inexact table "openblas": products of plain types by OpenBLAS, the rest by `exact`. There is
- * one, so a later call changes what earlier ones gave. MT_EUNSUPPORTED where the library cannot be
- * loaded or takes this CPU for more than it is. */
+/* The inexact table "openblas": products of plain types by OpenBLAS, the rest by `exact`, an exact
+ * table. There is one, so a later call changes what earlier ones gave. MT_EUNSUPPORTED where the
+ * library cannot be loaded or takes this CPU for more than it is. */
 int mt_kernels_openblas(const mt_kernels *exact, const mt_kernels **out, mt_err *e);
 /* Sizes the tiles of products for a second cache of l2_bytes (0: unknown; 1 MiB is assumed until
  * this is called): the input of a tile's rows should stay there while weights pass. No bit depends

@@ -84,13 +84,15 @@ int mt_kernels_get(const char *isa, const mt_kernels **out, mt_err *e) {
   }
   char there[80] = "";
   for (size_t i = 0; i < N_CANDIDATES; i++) {
+    const mt_kernels *kn = CANDIDATES[i].table;
     if (!CANDIDATES[i].usable()) continue;
-    *out = CANDIDATES[i].table;
-    if (!strcmp(asked, (*out)->isa)) return MT_OK;
+    if (!strcmp(asked, kn->isa)) {
+      *out = kn;
+      return MT_OK;
+    }
     size_t n = strlen(there);
-    snprintf(there + n, sizeof there - n, "%s%s", n ? ", " : "", (*out)->isa);
+    snprintf(there + n, sizeof there - n, "%s%s", n ? ", " : "", kn->isa);
   }
-  *out = NULL;
   return mt_err_set(e, MT_EINVAL, "no instruction set '%s' here, but %s", asked, there);
 }
 

@@ -297,5 +297,7 @@ extern const mt_kernels mt_kernels_neon;
 extern const mt_kernels mt_kernels_neondot;
 #endif
 const mt_kernels *mt_kernels_best(void); /* of this CPU */
+/* What mt_kernels_openblas was given last. */
+const mt_kernels *mt_openblas_exact(void);
 
 #endif

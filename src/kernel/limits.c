@@ -1,6 +1,7 @@
 /* The limits of a table, found by its name. */
 #include <string.h>
 
+#include "impl.h"
 #include "limits.h"
 
 static const mt_limits LIMITS[] = {
@@ -18,7 +19,7 @@ static const mt_limits LIMITS[] = {
 enum { N_LIMITS = sizeof LIMITS / sizeof LIMITS[0] };
 
 static const mt_limits *limits_of(const mt_kernels *kn) {
-  const char *isa = kn->exact ? kn->isa : mt_kernels_names()[0];
+  const char *isa = kn->exact ? kn->isa : mt_openblas_exact()->isa;
   size_t i = 0;
   while (i + 1 < N_LIMITS && strcmp(LIMITS[i].isa, isa)) i++;
   return &LIMITS[i];

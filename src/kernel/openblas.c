@@ -176,6 +176,10 @@ int mt_kernels_openblas(const mt_kernels *exact, const mt_kernels **out, mt_err 
   return MT_OK;
 }
 
+const mt_kernels *mt_openblas_exact(void) {
+  return exact_table;
+}
+
 bool mt_kernels_judge_openblas(mt_blas_core *c) {
   *c = (mt_blas_core){.name = "", .better = ""};
   if (open_library(NULL)) return true;

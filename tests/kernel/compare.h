@@ -538,7 +538,7 @@ static inline void compare_attend_many(const mt_kernels *kn, const mt_kernels *r
  * the first tile has. Each key behind it has a dimension of its own, in which its value is 2^100,
  * so that no weight hides behind a larger one. Against ref, and against float64. */
 static inline void compare_small_weights(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
-  enum { DIM = MAX_DIM, TILE = MT_KV_TILE, TILES = DIM / TILE, KEYS = TILE + DIM };
+  enum { DIM = MAX_DIM, TILE = MT_KV_TILE, KEYS = TILE + DIM };
   cache c;
   cache_new(&c, MT_KV_F32, DIM);
   static float q[MT_ATTEND_QUERIES][DIM], acc[3][MT_ATTEND_QUERIES][DIM], p[2][KEYS];
@@ -718,6 +718,27 @@ static inline void compare_sums(const mt_kernels *kn, const mt_kernels *ref, rng
   check_rounding(kn);
   check_rounding(ref);
   compare_ties(kn, ref, r);
+}
+
+/* Units without columns have no sums: where a row's exponent is none, that of the one unit with
+ * columns counts. */
+static inline void compare_empty_units(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
+  enum { ROWS = MT_PANEL_ROWS, COLS = 32, TOKENS = 3 };
+  static const uint32_t unit[] = {0, 0, COLS, COLS};
+  const int exp[TOKENS] = {2000, -20, -2000};
+  int64_t acc[2][TOKENS * ROWS];
+  float x[TOKENS * COLS];
+  weight w = {0};
+  mt_act a = {0};
+  for (size_t i = 0; i < TOKENS * COLS; i++) x[i] = normalish(r);
+  weight_new(&w, r, ref, MT_Q8_0, ROWS, COLS, 0, unit, 3, 8, 16);
+  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &w.m, x, COLS, TOKENS, NULL), 0);
+  ref->quantize(&a, &w.m, 0, TOKENS);
+  CU_ASSERT_EQUAL(ref->gemm_units(&w.m, 0, 1, &a, 0, TOKENS, exp, acc[0], ROWS), 2 * ROWS);
+  CU_ASSERT_EQUAL(kn->gemm_units(&w.m, 0, 1, &a, 0, TOKENS, exp, acc[1], ROWS), 2 * ROWS);
+  CU_ASSERT(!memcmp(acc[0], acc[1], sizeof acc[0]));
+  mt_act_free(&a);
+  weight_free(&w);
 }
 
 #endif

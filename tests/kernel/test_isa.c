@@ -36,27 +36,6 @@ static void test_sums(void) {
   each_table(compare_sums);
 }
 
-/* Units without columns have no sums: where a row's exponent is none, that of the one unit with
- * columns counts. */
-static void compare_empty_units(const mt_kernels *kn, const mt_kernels *ref, rng *r) {
-  enum { ROWS = MT_PANEL_ROWS, COLS = 32, TOKENS = 3 };
-  static const uint32_t unit[] = {0, 0, COLS, COLS};
-  const int exp[TOKENS] = {2000, -20, -2000};
-  int64_t acc[2][TOKENS * ROWS];
-  float x[TOKENS * COLS];
-  weight w = {0};
-  mt_act a = {0};
-  for (size_t i = 0; i < TOKENS * COLS; i++) x[i] = normalish(r);
-  weight_new(&w, r, ref, MT_Q8_0, ROWS, COLS, 0, unit, 3, 8, 16);
-  CU_ASSERT_EQUAL_FATAL(mt_act_reserve(&a, &w.m, x, COLS, TOKENS, NULL), 0);
-  ref->quantize(&a, &w.m, 0, TOKENS);
-  CU_ASSERT_EQUAL(ref->gemm_units(&w.m, 0, 1, &a, 0, TOKENS, exp, acc[0], ROWS), 2 * ROWS);
-  CU_ASSERT_EQUAL(kn->gemm_units(&w.m, 0, 1, &a, 0, TOKENS, exp, acc[1], ROWS), 2 * ROWS);
-  CU_ASSERT(!memcmp(acc[0], acc[1], sizeof acc[0]));
-  mt_act_free(&a);
-  weight_free(&w);
-}
-
 static void test_empty_units(void) {
   each_table(compare_empty_units);
 }

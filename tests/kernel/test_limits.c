@@ -17,8 +17,11 @@ static void test_counts(void) {
     CU_ASSERT_EQUAL(mt_kernels_run_dot(kn, 1000), 1000 * dot);
     CU_ASSERT_EQUAL(mt_kernels_run_fma(kn, 0), 0);
   }
-  const mt_kernels *kn = NULL, *blas = NULL;
+  const mt_kernels *kn = NULL, *ref = NULL, *blas = NULL;
   CU_ASSERT_EQUAL_FATAL(mt_kernels_get(NULL, &kn, NULL), 0);
+  CU_ASSERT_EQUAL_FATAL(mt_kernels_get("ref", &ref, NULL), 0);
+  if (!mt_kernels_openblas(ref, &blas, NULL)) /* what is not OpenBLAS's is of the table given */
+    CU_ASSERT_EQUAL(mt_kernels_run_dot(blas, 7), mt_kernels_run_dot(ref, 7));
   if (!mt_kernels_openblas(kn, &blas, NULL)) CU_ASSERT_TRUE(mt_kernels_run_fma(blas, 1) > 0);
 }
 

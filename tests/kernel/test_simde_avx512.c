@@ -18,7 +18,7 @@
 #define mt_sum_parts_avx512      emu_sum_parts_avx512
 #define mt_round_sums_avx512     emu_round_sums_avx512
 #include "../../src/kernel/avx512/gemm.c"
-/* Sources name their lanes, and both of attention's what they do with a block's values. */
+/* Names that two of these sources have. */
 #define LANES ATTEND_LANES
 #include "../../src/kernel/avx512/attend.c"
 #undef LANES
@@ -52,6 +52,7 @@ static void test_gemm(void) {
   compare_many(&kn, kernels("ref"), &r);
   compare_extremes(&kn, kernels("ref"), &r);
   compare_beyond(&kn, kernels("ref"), &r);
+  compare_empty_units(&kn, kernels("ref"), &r);
 }
 static void test_attention(void) {
   rng r = {.seed = mt_test_seed()};
