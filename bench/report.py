@@ -227,7 +227,7 @@ class Plot:
 
 def write_svg(s, path):
     """Where limits and points were measured; False elsewhere."""
-    limits = [r for key, results in s.cells.items() if key[3:6] == ("mutirao", 1, 2)
+    limits = [r for key, results in s.cells.items() if key[1] == "1.1B" and key[3:6] == ("mutirao", 1, 2)
               for r in results if "read_bandwidth_bytes_per_s" in r]
     points = list(roofline_points(s))
     if not limits or not points: return False
@@ -248,7 +248,7 @@ def write_svg(s, path):
 
 def last_report(s, paths):
     """The last of this CPU, else of all, and whether it is of this CPU."""
-    of = lambda path: os.path.basename(path)[len("2026-12-01-"):].removesuffix(".csv")
+    of = lambda path: os.path.basename(path)[len("YYYY-MM-DD-"):].removesuffix(".csv")
     ours = [p for p in paths if of(p) == cpu_name(s.machine)]
     return max(ours or paths, key=os.path.basename), bool(ours)
 

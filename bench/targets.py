@@ -127,7 +127,7 @@ def attention_cost(s):
     for turn in long:
         if turn not in short: continue
         a, b = long[turn], short[turn]
-        per_s = {k: b["peak_share"] * b["peak_%s_operations_per_s" % k] for k in ("fma", "dot")}
+        per_s = {k: b["peak_share"] * a["peak_%s_operations_per_s" % k] for k in ("fma", "dot")}
         matrices = a["prefill_dot_operations"] / per_s["dot"]
         out[turn] = (a["prefill_s"] - matrices) / (a["prefill_fma_operations"] / per_s["fma"])
     return out

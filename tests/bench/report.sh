@@ -37,8 +37,8 @@ for i in 0 1 2; do
   sample types 1.1B Q4_0 mutirao 2 1 "" "$(speed 190 22), $(limits 2e10 2e11 8e11)"
 done
 CYCLE=0
-context="\"bandwidth_share\": 0.9, \"kv_bytes_per_token\": 2, $(limits 1 100 400)"
-sample context 1.1B Q4_0 mutirao 1 2 "" "$(speed 1 1), \"peak_share\": 0.5, $context"
+cache='"bandwidth_share": 0.9, "kv_bytes_per_token": 2' context="$cache, $(limits 1 100 400)"
+sample context 1.1B Q4_0 mutirao 1 2 "" "$(speed 1 1), \"peak_share\": 0.5, $cache, $(limits 1 200 800)"
 sample context 1.1B Q4_0 mutirao 1 2 "" "\"prompt\": 8192, \"prefill_s\": 16, \"prefill_fma_operations\": 200, \"prefill_dot_operations\": 2000, $context,
   \"decode_tokens_per_s\": 5, \"decode_fma_operations_per_token\": 1e6, \"decode_dot_operations_per_token\": 4e9, \"weight_bytes_per_token\": 1e9"
 batch() { printf '{"batch": %s, "decode_tokens_per_s": %s, "stream_tokens_per_s": %s, "ttft_s": %s, "ttft_last_s": 4}' "$@"; }
@@ -72,7 +72,8 @@ check "not measured" is "$(row decode/F32/1x1/bandwidth)" ",,,0,>=,0.9,"
 check "ranks: gain over the machine's own gain" is "$(row ranks/decode/Q4_0/cores)" "1,0.916667,1.1,3,>=,0.95,yes"
 check "ranks: against the peak of dot products" is "$(row ranks/prefill/Q4_0/cores)" "0.95,0.95,0.95,3,>=,0.95,yes"
 check "ranks against threads" is "$(row ranks/prefill/Q4_0/threads)" "0.95,0.95,0.95,3,>=,0.97,no"
-# 2000 operations at 0.5 × 400 take 10 of 16 s; 200 at 0.5 × 100 would take 4 of the other 6.
+# 2000 operations at 0.5 × 400 take 10 of 16 s; 200 at 0.5 × 100 would take 4 of the other 6. While the short prompt ran,
+# the machine was twice as fast: its efficiency counts, not its speed.
 check "cost of attention" is "$(row context/8192/attention)" "1.5,1.5,1.5,1,<=,1.5,yes"
 check "bandwidth at the long context only" is "$(row context/8192/bandwidth)" "0.9,0.9,0.9,1,>=,0.85,yes"
 check "batch" is "$(row batch/16)" "5.8,5.8,5.8,1,>=,6,no"
