@@ -197,7 +197,7 @@ static float *output_of(const mt_step *s, const attn_tile *t, size_t i) {
   return s->b->att + (t->row[i] * nq + t->head[i]) * m->cfg.head_dim;
 }
 
-/* The first block of keys that segment g of the tile reads. */
+/* The first block of keys that segment g of the tile reads: its first query begins first. */
 static const void *first_keys(const mt_step *s, const attn_tile *t, size_t g) {
   size_t base = g * MT_ATTN_SEGMENT, first = t->lo[0] > base ? t->lo[0] : base;
   return mt_kv_k(s->m->kv, t->seq, first / MT_KV_BLOCK, s->l, t->kv_head);
@@ -289,20 +289,37 @@ typedef struct attn_wave {
   mt_attn_part *part;     /* [tiles][segments][MT_ATTEND_QUERIES] */
 } attn_wave;
 
+/* One segment of a tile, `at` where the wave keeps what comes of it. */
+typedef struct wave_item {
+  attn_tile t;
+  size_t g, at;
+} wave_item;
+
+static void attend_item(const mt_step *s, const attn_wave *w, const wave_item *i, const void *next,
+                        float *scratch) {
+  mt_attn_part *part = w->part + i->at * MT_ATTEND_QUERIES;
+  w->seen[i->at] = attend_segment(s, &i->t, i->g, next, part, scratch);
+}
+
+/* A thread's segments, each when the one after it is known. */
 static void wave_parts(const mt_step *s, const attn_wave *w, size_t number, int thread,
                        int n_threads, float *scratch) {
   attn_cursor c = {0};
   attn_tile t;
-  size_t item = 0, ahead = (size_t)n_threads;
+  wave_item known;
+  bool any = false;
+  size_t item = 0;
   for (size_t i = 0; get_tile(s, &c, i, &t); i++)
     for (size_t k = 0; k < w->segments; k++, item++) {
       size_t g = t.first + number * w->segments + k, at = i * w->segments + k;
-      if (item % ahead != (size_t)thread) continue;
-      const void *next =
-          k + ahead < w->segments && g + ahead <= t.last ? first_keys(s, &t, g + ahead) : NULL;
-      mt_attn_part *part = w->part + at * MT_ATTEND_QUERIES;
-      w->seen[at] = g > t.last ? 0 : attend_segment(s, &t, g, next, part, scratch);
+      if (item % (size_t)n_threads != (size_t)thread) continue;
+      w->seen[at] = 0;
+      if (g > t.last) continue;
+      if (any) attend_item(s, w, &known, first_keys(s, &t, g), scratch);
+      known = (wave_item){.t = t, .g = g, .at = at};
+      any = true;
     }
+  if (any) attend_item(s, w, &known, NULL, scratch);
 }
 
 static void wave_merge(const mt_step *s, const attn_wave *w, size_t number, int thread,
@@ -365,9 +382,10 @@ void mt_forward_attend(void *arg, int thread, int n_threads) {
   attn_tile t, next;
   float *acc = s->b->part_acc + (size_t)thread * MT_ATTEND_QUERIES * hd;
   size_t i = (size_t)thread;
-  for (bool more = get_tile(s, &c, i, &t); more; t = next) {
+  for (bool more = get_tile(s, &c, i, &t); more;) {
     more = get_tile(s, &c, i += (size_t)n_threads, &next);
     attend_tile(s, &t, more ? first_keys(s, &next, next.first) : NULL, acc, scratch);
+    if (more) t = next;
   }
 }
 

@@ -1,4 +1,5 @@
-/* The forward pass of one step, stage by stage; every stage is one run of the thread team. */
+/* The forward pass of one step, stage by stage. Half a layer is one run of the thread team, with
+ * barriers between its stages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
