@@ -23,6 +23,8 @@ static void test_gemm(void) {
   compare_gemm(&kn, kernels("ref"), &r);
   compare_many(&kn, kernels("ref"), &r);
   compare_extremes(&kn, kernels("ref"), &r);
+  compare_beyond(&kn, kernels("ref"), &r);
+  compare_empty_units(&kn, kernels("ref"), &r);
 }
 
 static void test_self_test(void) {
