@@ -2,6 +2,7 @@
  * ascending stream, and the sums of all its units stay in registers. Then by_type.h.
  * Included by an instruction set of x86-64 at the end of its templates, which bring
  *   vec, ivec, VECTORS   LANES floats, as many bits, and how many of them make a panel
+ *   super_scales              scales of a super-block, and which one it is
  *   direct_plain, direct_quantized, chains_plain, chains_quantized
  *   OUT_OF_THE_WAY(v)    keeps v in memory while blocks are multiplied, where registers are few
  * and, on one vector of sums,
@@ -22,6 +23,7 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
    */
   for (size_t i = 0; i < m->n_supers * mt_record_size_of(type).super; i += 64)
     _mm_prefetch((const char *)p.supers + i, _MM_HINT_T0);
+  super_scales super = {.at = SIZE_MAX};
   vec total[DIRECT_ROWS][VECTORS];
   double factor[DIRECT_ROWS];
   ivec acc[DIRECT_ROWS][VECTORS][2], largest[DIRECT_ROWS][VECTORS];
@@ -46,7 +48,7 @@ MT_INLINE bool direct(mt_dtype type, const walk *j, const int *exp, int64_t *to,
       if (is_plain(type))
         direct_plain(type, j, c, n, chain);
       else
-        direct_quantized(type, j, &a, &p, c, to != NULL, int8, n, chain);
+        direct_quantized(type, j, &a, &p, &super, c, int8, n, chain);
       MT_UNROLL for (size_t t = 0; t < n; t++) MT_UNROLL for (size_t v = 0; v < VECTORS; v++)
           sum[t][v] = add_vec(sum[t][v], chain[t][v]);
     }

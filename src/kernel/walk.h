@@ -4,6 +4,8 @@
  *   DIRECT_ROWS   so few rows take one panel after the other, for the sake of one ascending stream
  * are defined. A chain's weights are read once for up to MT_WALK_ROWS input rows. */
 
+#include "ahead.h"
+
 enum { WALK_LANES = WALK_PANELS * MT_PANEL_ROWS };
 
 /* ---- what the table of types says, as constants ------------------------------------------- */
@@ -72,6 +74,7 @@ typedef struct walk {
   size_t row, n;                    /* input rows */
   float (*sum)[WALK_LANES];         /* [MT_WALK_ROWS] of the unit */
   walk_total *total;                /* NULL: a unit's sum is left in `sum` */
+  size_t ahead; /* bytes that fns->direct asks for weights before it reads them; 0: it does not */
 } walk;
 
 /* Sums the chains [c0, c1), in ascending order: at a unit's first from 0, at its last into `total`
@@ -214,19 +217,24 @@ static int walk_panels(const mt_matrix *m, size_t panel_begin, size_t panel_end,
                        int64_t *acc, float *out, size_t ld) {
   _Alignas(64) float sum[MT_WALK_ROWS][WALK_LANES];
   const size_t most = mt_walk_rows;
-  size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
+  const bool few = row_end - row_begin <= DIRECT_ROWS && fns->direct;
+  const size_t step = row_end - row_begin <= DIRECT_ROWS ? 1 : WALK_PANELS;
+  const size_t bytes = (panel_end - panel_begin) * m->panel_bytes;
+  size_t ahead = 0;
+  mt_ahead_run run;
   int failed = 0;
+  if (few) ahead = mt_ahead_begin(&run, m, exp != NULL, bytes);
   for (size_t p = panel_begin; p < panel_end; p += step) {
-    walk j = {.m = m, .a = a, .panel = p, .sum = sum};
+    walk j = {.m = m, .a = a, .panel = p, .sum = sum, .ahead = ahead};
     j.n_panels = panel_end - p < step ? panel_end - p : step;
     for (size_t i = 0; i < WALK_PANELS; i++)
       j.data[i] = m->data + (p + (i < j.n_panels ? i : 0)) * m->panel_bytes;
     for (j.row = row_begin; j.row < row_end; j.row += j.n) {
       j.n = row_end - j.row < most ? row_end - j.row : most;
-      bool few = step == 1 && j.n <= DIRECT_ROWS;
-      if (!few || !fns->direct || !fns->direct(&j, exp, acc, out, ld))
+      if (!few || !fns->direct(&j, exp, acc, out, ld))
         failed += walk_units(&j, fns->chains, exp, acc, out, ld);
     }
   }
+  if (few) mt_ahead_end(&run, bytes);
   return failed;
 }

@@ -63,13 +63,9 @@ bool mt_sum_parts_avx2(const int64_t *const *part, size_t n_parts, size_t at, si
                        unsigned limit_bits, int64_t *out);
 bool mt_round_sums_avx2(const int64_t *sum, size_t n, int exp, float *out);
 
-/* Decode reads one ascending stream. The prefetch of the hardware keeps up with it for some shapes
- * of records only; for the others (wants_prefetch of each instruction set) the line so far ahead is
- * asked for, into the second cache (docs/performance.md has the figures). */
-enum { MT_PREFETCH_BYTES = 16384 };
-MT_INLINE void prefetch_ahead(const uint8_t *p, size_t bytes) {
-  MT_UNROLL for (size_t i = 0; i < bytes; i += 64)
-      _mm_prefetch((const char *)p + MT_PREFETCH_BYTES + i, _MM_HINT_T1);
+/* The lines of [p, p + bytes), into the second cache. */
+MT_INLINE void ask_lines(const uint8_t *p, size_t bytes) {
+  MT_UNROLL for (size_t i = 0; i < bytes; i += 64) _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
 MT_INLINE __m256 load_f16x8(const void *p) {

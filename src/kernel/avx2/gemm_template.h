@@ -74,6 +74,12 @@ MT_INLINE void store_integers(int64_t *to, const __m256i acc[2], int64_t magic, 
 #define WALK_PANELS 1
 #include "../walk.h"
 
+/* The scales of a super-block, once for all of its blocks. */
+typedef struct super_scales {
+  size_t at; /* which super-block of the panel */
+  vec d[VECTORS], dmin[VECTORS];
+} super_scales;
+
 /* Rounds half a panel's sums of row t into the totals; what is beyond them comes out not 0. */
 MT_INLINE __m256i add_to_total(walk_total *total, size_t t, size_t h, __m256 sum) {
   const __m256i below = _mm256_set1_epi32((int)total->limit[t] - 1);
@@ -99,11 +105,6 @@ MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, __m256
       _mm256_store_ps(sum, s);
   }
   if (!_mm256_testz_si256(beyond, beyond)) total->beyond = true;
-}
-
-/* Types whose stream the prefetch of the hardware does not keep up with. */
-MT_INLINE bool wants_prefetch(mt_dtype type) {
-  return type != MT_F32;
 }
 
 /* ---- plain types ------------------------------------------------------------------------- */
@@ -137,7 +138,7 @@ MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n,
   const uint8_t *d = j->data[0] + begin * bytes;
   size_t left = end - begin;
   for (; left >= STEPS; left -= STEPS, d += STEPS * bytes, x += STEPS) {
-    if (wants_prefetch(type)) prefetch_ahead(d, STEPS * bytes);
+    if (j->ahead) ask_lines(d + j->ahead, STEPS * bytes);
     MT_UNROLL for (size_t i = 0; i < STEPS; i++) plain_step(type, d + i * bytes, x + i, ld, n, acc);
   }
   for (; left; left--, d += bytes, x++) plain_step(type, d, x, ld, n, acc);
@@ -426,9 +427,8 @@ MT_INLINE __m256 add_block(__m256 acc, __m256 dw, __m256 da, __m256i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const __m256 d[2],
-                            const __m256 dmin[2], bool int8, size_t n,
-                            vec acc[DIRECT_ROWS][VECTORS]) {
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const super_scales *s,
+                            bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
   const uint8_t *scales = p->rec + mt_record_size_of(type).codes;
   const int bias_bits = (int)code_bias_bits(type);
   __m256i dot[DIRECT_ROWS][2];
@@ -437,7 +437,7 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const __m2
   __asm__ volatile("" : "+r"(scales));
   MT_UNROLL for (size_t h = 0; h < 2; h++) {
     __m256 dw, mw;
-    block_scales(type, scales, h, d[h], dmin[h], &dw, &mw);
+    block_scales(type, scales, h, s->d[h], s->dmin[h], &dw, &mw);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       const __m256 da = _mm256_set1_ps(p->scale[t * a->n_blocks]);
       const __m256i sum = _mm256_set1_epi32(p->sum[t * a->n_blocks]);
@@ -451,20 +451,19 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const __m2
 }
 
 /* A chain of n rows of one panel. */
-MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
-                                bool by_units, bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p,
+                                super_scales *s, size_t c, bool int8, size_t n,
+                                vec acc[DIRECT_ROWS][VECTORS]) {
+  const mt_record_size size = mt_record_size_of(type);
   const size_t end = j->m->chain[c + 1];
-  __m256 d[2] = {zero_vec(), zero_vec()}, dmin[2] = {zero_vec(), zero_vec()};
-  size_t super = SIZE_MAX;
-  (void)by_units;
   for (size_t b = j->m->chain[c]; b < end; b++) {
-    if (by_super(type) && j->m->block[b].super != super) {
-      super = j->m->block[b].super;
+    if (by_super(type) && j->m->block[b].super != s->at) {
+      s->at = j->m->block[b].super;
       MT_UNROLL for (size_t h = 0; h < 2; h++)
-          load_super(type, p->supers + super * mt_record_size_of(type).super, h, &d[h], &dmin[h]);
+          load_super(type, p->supers + s->at * size.super, h, &s->d[h], &s->dmin[h]);
     }
-    if (wants_prefetch(type)) prefetch_ahead(p->rec, mt_record_size_of(type).record);
-    direct_block(type, a, p, d, dmin, int8, n, acc);
+    if (j->ahead) ask_lines(p->rec + j->ahead, size.record);
+    direct_block(type, a, p, s, int8, n, acc);
   }
 }
 

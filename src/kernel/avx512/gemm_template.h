@@ -63,6 +63,12 @@ MT_INLINE void store_rows(float *to, __m512 v, size_t rows) {
 #define WALK_PANELS 2
 #include "../walk.h"
 
+/* The scales of a super-block, once for all of its blocks. */
+typedef struct super_scales {
+  size_t at; /* which super-block of the panel */
+  vec d[VECTORS], dmin[VECTORS];
+} super_scales;
+
 MT_INLINE __m512i load_64(const uint8_t *p) {
   return _mm512_loadu_si512((const void *)p);
 }
@@ -99,13 +105,6 @@ MT_INLINE void end_chain(const walk *j, unsigned at, size_t t0, size_t n, __m512
   if (beyond) total->beyond = true;
 }
 
-/* Types whose stream the prefetch of the hardware does not keep up with: Q4_0, Q4_K and IQ4_XS only
- * where sums of units are rounded between blocks. */
-MT_INLINE bool wants_prefetch(mt_dtype type, bool by_units) {
-  if (type == MT_Q4_0 || type == MT_Q4_K || type == MT_IQ4_XS) return by_units;
-  return type != MT_F32 && type != MT_Q8_0;
-}
-
 /* ---- rows of input ----------------------------------------------------------------------- */
 
 /* Row t of a tile, base[t / 3] + (t % 3) × stride: one addressing mode each, few registers. */
@@ -127,7 +126,7 @@ MT_INLINE void direct_plain(mt_dtype type, const walk *j, size_t c, size_t n,
   const float *x = j->a->x + j->row * ld;
   for (size_t k = j->m->chain[c]; k < j->m->chain[c + 1]; k++) {
     const uint8_t *d = j->data[0] + k * LANES * (type == MT_F32 ? 4 : 2);
-    if (wants_prefetch(type, false)) prefetch_ahead(d, LANES * 2);
+    if (j->ahead) ask_lines(d + j->ahead, LANES * (type == MT_F32 ? 4 : 2));
     __m512 w = load_plain(type, d, 0);
     MT_UNROLL for (size_t t = 0; t < n; t++) acc[t][0] =
         _mm512_fmadd_ps(w, _mm512_set1_ps(x[t * ld + k]), acc[t][0]);
@@ -169,10 +168,19 @@ MT_INLINE __m512 load_e8m0(const uint8_t *p) {
   return _mm512_castsi512_ps(_mm512_max_epi32(normal, low));
 }
 
+/* The scales of a super-block: d and −dmin of the 16 rows. */
+MT_INLINE void load_super(mt_dtype type, const uint8_t *super, __m512 *d, __m512 *dmin) {
+  *d = *dmin = _mm512_setzero_ps();
+  if (!by_super(type)) return;
+  *d = _mm512_cvtph_ps(load_32(super));
+  if (has_min(type))
+    *dmin = _mm512_xor_ps(_mm512_cvtph_ps(load_32(super + 32)), _mm512_set1_ps(-0.0f));
+}
+
 /* d_w and m_w of the 16 rows. Scales of Q2_K, Q4_K, Q5_K are below 64: signed or not is the same
  * for them. */
-MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *super, __m512 *dw,
-                           __m512 *mw) {
+MT_INLINE void block_scales(mt_dtype type, const uint8_t *scales, __m512 d, __m512 dmin, __m512 *dw,
+                            __m512 *mw) {
   *mw = _mm512_setzero_ps();
   if (type == MT_MXFP4) {
     *dw = load_e8m0(scales);
@@ -184,20 +192,15 @@ MT_INLINE void load_scales(mt_dtype type, const uint8_t *scales, const uint8_t *
     return;
   }
   __m128i sc = load_16(scales), mn = sc;
-  __m512 d = _mm512_cvtph_ps(load_32(super));
-  if (signed_scales(type)) {
-    *dw = scaled_i8(d, sc);
-    return;
-  }
   if (type == MT_Q2_K) {
     const __m128i low = _mm_set1_epi8(15);
     mn = _mm_and_si128(_mm_srli_epi16(sc, 4), low);
     sc = _mm_and_si128(sc, low);
-  } else {
+  } else if (has_min(type)) {
     mn = load_16(scales + 16);
   }
   *dw = scaled_i8(d, sc);
-  *mw = scaled_i8(_mm512_xor_ps(_mm512_cvtph_ps(load_32(super + 32)), _mm512_set1_ps(-0.0f)), mn);
+  if (has_min(type)) *mw = scaled_i8(dmin, mn);
 }
 
 /* (v >> shift) & mask in each byte. */
@@ -258,6 +261,29 @@ MT_INLINE __m512i broadcast_4(const int8_t *p) {
 
 enum { CODES_SIGNED = false };
 
+/* acc + Σ w × q of four unsigned codes in each lane and four activations, which every lane reads
+ * within the instruction: compilers make two of it. */
+MT_INLINE __m512i dot_4(__m512i acc, __m512i w, const int8_t *q) {
+#ifdef __AVX512VNNI__
+  typedef int32_t __attribute__((may_alias)) four_bytes;
+  const four_bytes *from = (const four_bytes *)(const void *)q;
+  __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*from));
+  return acc;
+#else /* emulated */
+  return _mm512_dpbusd_epi32(acc, w, broadcast_4(q));
+#endif
+}
+
+/* 4-bit codes of the second half of the groups may stay in the upper halves of their bytes, where
+ * they count 16 times as much: their sum is divided instead. */
+MT_INLINE bool upper_in_place(mt_dtype type) {
+  return type == MT_Q4_0 || type == MT_Q4_1 || type == MT_Q4_K;
+}
+MT_INLINE __m512i load_in_place(mt_dtype type, const uint8_t *rec, size_t g) {
+  if (!upper_in_place(type) || g < 4) return load_codes(type, rec, g);
+  return _mm512_and_si512(load_64(rec + 64 * (g % 4)), _mm512_set1_epi8((char)0xf0));
+}
+
 /* Σ code × q over a block: vpdpbusd multiplies unsigned codes with the signed planes of q,
  * exactly. Two sums for each plane: one would wait for itself. */
 MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int8, size_t n,
@@ -268,18 +294,19 @@ MT_INLINE void dot_packed(mt_dtype type, const place *p, size_t stride, bool int
       _mm512_setzero_si512();
   MT_UNROLL for (size_t i = 0; i < groups; i++) {
     const size_t g = group_at(type, groups, i);
-    const __m512i w = load_codes(type, p->rec, g);
+    const __m512i w = load_in_place(type, p->rec, g);
     MT_UNROLL for (size_t t = 0; t < n; t++) {
       size_t q = t * stride + 4 * g;
-      hi[t][i % 2] = _mm512_dpbusd_epi32(hi[t][i % 2], w, broadcast_4(p->hi + q));
-      if (!int8) lo[t][i % 2] = _mm512_dpbusd_epi32(lo[t][i % 2], w, broadcast_4(p->lo + q));
+      hi[t][i % 2] = dot_4(hi[t][i % 2], w, p->hi + q);
+      if (!int8) lo[t][i % 2] = dot_4(lo[t][i % 2], w, p->lo + q);
     }
   }
   MT_UNROLL for (size_t t = 0; t < n; t++) {
+    if (!int8)
+      MT_UNROLL for (size_t k = 0; k < 2; k++) hi[t][k] =
+          _mm512_add_epi32(_mm512_slli_epi32(hi[t][k], 8), lo[t][k]);
+    if (upper_in_place(type)) hi[t][1] = _mm512_srai_epi32(hi[t][1], 4);
     dot[t] = _mm512_add_epi32(hi[t][0], hi[t][1]);
-    if (int8) continue;
-    __m512i low = _mm512_add_epi32(lo[t][0], lo[t][1]);
-    dot[t] = _mm512_add_epi32(_mm512_slli_epi32(dot[t], 8), low);
   }
 }
 
@@ -380,7 +407,7 @@ MT_INLINE __m512 add_block(__m512 acc, __m512 dw, __m512 da, __m512i dot) {
 
 /* ---- one or two rows: weights read where they lie ---------------------------------------- */
 
-MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint8_t *super,
+MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const super_scales *s,
                             bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
   const uint8_t *scales = p->rec + mt_record_size_of(type).codes;
   __m512i dot[DIRECT_ROWS];
@@ -388,7 +415,7 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint
   dot_packed(type, p, a->q_stride, int8, n, dot);
   /* Bytes are touched in ascending order, or the hardware does not see the stream. */
   __asm__ volatile("" : "+r"(scales));
-  load_scales(type, scales, super, &dw, &mw);
+  block_scales(type, scales, s->d[0], s->dmin[0], &dw, &mw);
   MT_UNROLL for (size_t t = 0; t < n; t++) {
     __m512 da = _mm512_set1_ps(p->scale[t * a->n_blocks]);
     __m512i sum = _mm512_set1_epi32(p->sum[t * a->n_blocks]);
@@ -402,14 +429,18 @@ MT_INLINE void direct_block(mt_dtype type, const mt_act *a, place *p, const uint
 }
 
 /* A chain of n rows of one panel. */
-MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p, size_t c,
-                                bool by_units, bool int8, size_t n, vec acc[DIRECT_ROWS][VECTORS]) {
+MT_INLINE void direct_quantized(mt_dtype type, const walk *j, const mt_act *a, place *p,
+                                super_scales *s, size_t c, bool int8, size_t n,
+                                vec acc[DIRECT_ROWS][VECTORS]) {
+  const mt_record_size size = mt_record_size_of(type);
   const size_t end = j->m->chain[c + 1];
   for (size_t b = j->m->chain[c]; b < end; b++) {
-    const mt_record_size size = mt_record_size_of(type);
-    size_t super = by_super(type) ? j->m->block[b].super * size.super : 0;
-    if (wants_prefetch(type, by_units)) prefetch_ahead(p->rec, size.record);
-    direct_block(type, a, p, p->supers + super, int8, n, acc);
+    if (by_super(type) && j->m->block[b].super != s->at) {
+      s->at = j->m->block[b].super;
+      load_super(type, p->supers + s->at * size.super, &s->d[0], &s->dmin[0]);
+    }
+    if (j->ahead) ask_lines(p->rec + j->ahead, size.record);
+    direct_block(type, a, p, s, int8, n, acc);
   }
 }
 
@@ -516,8 +547,9 @@ MT_INLINE void unpack(mt_dtype type, const walk *j, size_t b0, size_t b1, unpack
   for (size_t b = b0; b < b1; b++) MT_UNROLL for (size_t p = 0; p < 2; p++) {
       const uint8_t *rec = j->data[p] + supers + b * size.record;
       const uint8_t *super = j->data[p] + (by_super(type) ? j->m->block[b].super * size.super : 0);
-      __m512 dw, mw;
-      load_scales(type, rec + size.codes, super, &dw, &mw);
+      __m512 d, dmin, dw, mw;
+      load_super(type, super, &d, &dmin);
+      block_scales(type, rec + size.codes, d, dmin, &dw, &mw);
       _mm512_store_ps(u->dw[b - b0] + p * LANES, dw);
       if (has_min(type)) _mm512_store_ps(u->mw[b - b0] + p * LANES, mw);
       unpack_block(type, rec, p, u->code + (b - b0) * slots * 2 * LANES);
