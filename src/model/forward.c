@@ -189,34 +189,42 @@ static void fetch_ahead(const mt_step *s, const mt_matrix *const *w, size_t n, i
     __builtin_prefetch(from + i, 0, 2);
 }
 
-/* Rows are shared out, or where there are fewer of them than threads the blocks of each. */
-static void quantize_thread(const mt_step *s, mt_act *act, const mt_matrix *like, int thread,
+/* gate ← act(gate + bias) · (up + bias) of row t, columns [begin, end). */
+static void activate(mt_step *s, size_t t, size_t begin, size_t end) {
+  const mt_layer *y = s->layer;
+  const mt_kernels *kn = s->m->kn;
+  const size_t width = y->gate.rows, n = end - begin;
+  float *g = s->b->gate + t * width + begin, *u = s->b->up + t * width + begin;
+  if (y->gate_bias) kn->add(g, y->gate_bias + begin, n);
+  if (y->up_bias) kn->add(u, y->up_bias + begin, n);
+  if (s->m->cfg.activation == MT_ACT_SILU)
+    kn->silu_mul(g, u, n, g);
+  else
+    kn->gelu_mul(g, u, n, g);
+}
+
+/* The input of a row-parallel product: of down (ffn) it is activated first. Rows are shared out,
+ * or where there are fewer of them than threads the blocks of each. */
+static void quantize_thread(mt_step *s, mt_act *act, const mt_matrix *like, bool ffn, int thread,
                             int n_threads) {
   const mt_kernels *kn = s->m->kn;
   size_t begin, end;
   if (!like->cols) return;
   if (s->n >= (size_t)n_threads) {
     mt_team_share(s->n, thread, n_threads, &begin, &end);
-    if (begin < end) kn->quantize(act, like, begin, end);
+    for (size_t t = begin; t < end; t++) {
+      if (ffn) activate(s, t, 0, like->cols);
+      kn->quantize(act, like, t, t + 1);
+    }
     return;
   }
-  mt_team_share(like->n_blocks, thread, n_threads, &begin, &end);
-  for (size_t t = 0; begin < end && t < s->n; t++) kn->quantize_blocks(act, like, t, begin, end);
-}
-
-/* gate ← act(gate + bias) · (up + bias) for the columns [begin, end). */
-static void activate(mt_step *s, size_t begin, size_t end) {
-  const mt_layer *y = s->layer;
-  const mt_kernels *kn = s->m->kn;
-  size_t width = y->gate.rows, n = end - begin;
-  for (size_t t = 0; t < s->n; t++) {
-    float *g = s->b->gate + t * width + begin, *u = s->b->up + t * width + begin;
-    if (y->gate_bias) kn->add(g, y->gate_bias + begin, n);
-    if (y->up_bias) kn->add(u, y->up_bias + begin, n);
-    if (s->m->cfg.activation == MT_ACT_SILU)
-      kn->silu_mul(g, u, n, g);
-    else
-      kn->gelu_mul(g, u, n, g);
+  const mt_kblock *block = like->block;
+  mt_team_share(like->block ? like->n_blocks : like->cols, thread, n_threads, &begin, &end);
+  for (size_t t = 0; begin < end && t < s->n; t++) {
+    if (ffn)
+      activate(s, t, block ? block[begin].begin : begin,
+               block ? block[end - 1].begin + block[end - 1].len : end);
+    if (block) kn->quantize_blocks(act, like, t, begin, end);
   }
 }
 
@@ -243,31 +251,24 @@ static void attention_thread(void *arg, int thread, int n_threads) {
     mt_forward_probe(s, thread, n_threads);
     mt_team_barrier(team, thread);
   }
-  quantize_thread(s, &s->b->att_act, &s->layer->o, thread, n_threads);
+  quantize_thread(s, &s->b->att_act, &s->layer->o, false, thread, n_threads);
   mt_team_barrier(team, thread);
   units_thread(s, &s->layer->o, &s->b->att_act, thread);
-  fetch_ahead(s, (const mt_matrix *[]){&s->layer->gate}, 1, thread, n_threads);
+  fetch_ahead(s, (const mt_matrix *[]){&s->layer->gate, &s->layer->up}, 2, thread, n_threads);
 }
 
-/* A thread activates the columns of gate and up that it has computed. */
 static void ffn_thread(void *arg, int thread, int n_threads) {
   half_job *j = arg;
   mt_step *s = j->s;
-  mt_layer *y = s->layer;
-  size_t begin, end, width = y->gate.rows;
+  const mt_matrix *down = &s->layer->down;
   norm_thread(&j->norm, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
-  while (mt_team_take(s->m->team, DEAL_INPUT, thread, &begin, &end)) {
-    for (int i = 0; i < 2; i++)
-      s->m->kn->gemm(j->in.w[i], begin, end, j->in.act[i], 0, s->n, j->in.out[i], width);
-    activate(s, begin * MT_PANEL_ROWS, end * MT_PANEL_ROWS < width ? end * MT_PANEL_ROWS : width);
-    move_messages(s, thread);
-  }
-  fetch_ahead(s, (const mt_matrix *[]){&y->down}, 1, thread, n_threads);
+  gemm_thread(&j->in, thread, n_threads);
+  fetch_ahead(s, (const mt_matrix *[]){down}, 1, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
-  quantize_thread(s, &s->b->ffn_act, &y->down, thread, n_threads);
+  quantize_thread(s, &s->b->ffn_act, down, true, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
-  units_thread(s, &y->down, &s->b->ffn_act, thread);
+  units_thread(s, down, &s->b->ffn_act, thread);
   if (s->l + 1 == s->m->cfg.n_layers) return;
   const mt_layer *next = &s->m->layer[s->l + 1];
   fetch_ahead(s, (const mt_matrix *[]){&next->q, &next->k, &next->v}, 3, thread, n_threads);
@@ -311,7 +312,7 @@ static int ffn_half(mt_step *s, mt_err *e) {
   int rc = reserve_inputs(b, &j.norm, w, 2, b->h, m->cfg.hidden, s->n, j.in.act, e);
   if (!rc) rc = mt_act_reserve(&b->ffn_act, &y->down, b->gate, y->down.cols, s->n, e);
   if (rc) return rc;
-  deal_panels(s, DEAL_INPUT, y->gate.n_panels);
+  deal_gemm(&j.in);
   deal_panels(s, DEAL_UNITS, y->down.n_panels);
   mt_team_run(m->team, ffn_thread, &j);
   return reduce_units(s, &y->down, &b->ffn_act, "FFN output", e);
