@@ -4,11 +4,11 @@
 
 enum {
   TRIES = 8,              /* in turns, to begin with */
-  MEASURE_EVERY = 8,      /* calls; reading the clock takes 20 to 50 ns */
-  TRY_EVERY = 32,         /* calls: the way that is not gone otherwise */
+  MEASURE_EVERY = 7,      /* calls; reading the clock takes 20 to 50 ns */
+  TRY_EVERY = 35,         /* calls: the way that is not gone otherwise */
   LEAST_BYTES = 16 << 10, /* of a product that says something */
   WIDTHS = 8              /* kinds of panels, by the logarithm of their bytes */
-};
+}; /* odd, since products come in eights: else it were always the same place of a matrix */
 static const float SMOOTH = 0.25f, OUTLIER = 2;
 
 bool mt_ahead_choose(mt_ahead *a, bool *measure) {
@@ -22,7 +22,10 @@ bool mt_ahead_choose(mt_ahead *a, bool *measure) {
 
 void mt_ahead_learn(mt_ahead *a, bool ahead, double cost) {
   float *known = &a->cost[ahead], c = (float)cost, most = OUTLIER * *known;
-  *known = *known == 0 ? c : *known + ((c < most ? c : most) - *known) * SMOOTH;
+  if (*known == 0 || (a->calls <= TRIES && c < *known))
+    *known = c;
+  else if (a->calls > TRIES)
+    *known += ((c < most ? c : most) - *known) * SMOOTH;
 }
 
 static size_t width_of(size_t panel_bytes) {

@@ -22,9 +22,6 @@ MT_INLINE bool has_min(mt_dtype type) {
 MT_INLINE bool by_super(mt_dtype type) {
   return mt_record_size_of(type).super > 0;
 }
-MT_INLINE bool signed_scales(mt_dtype type) {
-  return by_super(type) && !has_min(type);
-}
 
 /* What to take off a code: 2^code_bias_bits, or nothing. 8-bit codes are raised to unsigned. */
 MT_INLINE unsigned code_bias_bits(mt_dtype type) {

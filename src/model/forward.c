@@ -203,27 +203,31 @@ static void activate(mt_step *s, size_t t, size_t begin, size_t end) {
     kn->gelu_mul(g, u, n, g);
 }
 
-/* The input of a row-parallel product: of down (ffn) it is activated first. Rows are shared out,
- * or where there are fewer of them than threads the blocks of each. */
-static void quantize_thread(mt_step *s, mt_act *act, const mt_matrix *like, bool ffn, int thread,
-                            int n_threads) {
+enum { ROWS_EACH = 4 }; /* so many rows a thread, or more, are even enough */
+
+/* The input of a row-parallel product: down's (ffn) is activated, all are quantized. Rows are
+ * shared out, or where they are few, the blocks of each (columns, if there are no blocks). */
+static void input_thread(mt_step *s, mt_act *act, const mt_matrix *like, bool ffn, int thread,
+                         int n_threads) {
   const mt_kernels *kn = s->m->kn;
+  const mt_kblock *block = like->block;
   size_t begin, end;
   if (!like->cols) return;
-  if (s->n >= (size_t)n_threads) {
+  if (n_threads == 1 || s->n >= ROWS_EACH * (size_t)n_threads) {
     mt_team_share(s->n, thread, n_threads, &begin, &end);
     for (size_t t = begin; t < end; t++) {
       if (ffn) activate(s, t, 0, like->cols);
       kn->quantize(act, like, t, t + 1);
+      move_messages(s, thread);
     }
     return;
   }
-  const mt_kblock *block = like->block;
-  mt_team_share(like->block ? like->n_blocks : like->cols, thread, n_threads, &begin, &end);
-  for (size_t t = 0; begin < end && t < s->n; t++) {
-    if (ffn)
-      activate(s, t, block ? block[begin].begin : begin,
-               block ? block[end - 1].begin + block[end - 1].len : end);
+  mt_team_share(block ? like->n_blocks : (like->cols + 15) / 16, thread, n_threads, &begin, &end);
+  if (begin == end) return;
+  const size_t first = block ? block[begin].begin : begin * 16,
+               after = block ? block[end - 1].begin + block[end - 1].len : end * 16;
+  for (size_t t = 0; t < s->n; t++) {
+    if (ffn) activate(s, t, first, after < like->cols ? after : like->cols);
     if (block) kn->quantize_blocks(act, like, t, begin, end);
   }
 }
@@ -251,7 +255,7 @@ static void attention_thread(void *arg, int thread, int n_threads) {
     mt_forward_probe(s, thread, n_threads);
     mt_team_barrier(team, thread);
   }
-  quantize_thread(s, &s->b->att_act, &s->layer->o, false, thread, n_threads);
+  input_thread(s, &s->b->att_act, &s->layer->o, false, thread, n_threads);
   mt_team_barrier(team, thread);
   units_thread(s, &s->layer->o, &s->b->att_act, thread);
   fetch_ahead(s, (const mt_matrix *[]){&s->layer->gate, &s->layer->up}, 2, thread, n_threads);
@@ -266,7 +270,7 @@ static void ffn_thread(void *arg, int thread, int n_threads) {
   gemm_thread(&j->in, thread, n_threads);
   fetch_ahead(s, (const mt_matrix *[]){down}, 1, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
-  quantize_thread(s, &s->b->ffn_act, down, true, thread, n_threads);
+  input_thread(s, &s->b->ffn_act, down, true, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
   units_thread(s, down, &s->b->ffn_act, thread);
   if (s->l + 1 == s->m->cfg.n_layers) return;
