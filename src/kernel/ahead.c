@@ -5,11 +5,12 @@
 enum {
   TRIES = 8,              /* in turns, to begin with */
   MEASURE_EVERY = 7,      /* calls; reading the clock takes 20 to 50 ns */
-  TRY_EVERY = 35,         /* calls: the way that is not gone otherwise */
+  TRY_EVERY = 35,         /* calls: the way that is not gone otherwise, */
+  TRY_SELDOM = 280,       /* or so many, where it costs FAR times as much */
   LEAST_BYTES = 16 << 10, /* of a product that says something */
   WIDTHS = 8              /* kinds of panels, by the logarithm of their bytes */
 }; /* odd, since products come in eights: else it were always the same place of a matrix */
-static const float SMOOTH = 0.25f, OUTLIER = 2;
+static const float SMOOTH = 0.25f, OUTLIER = 2, FAR = 1.125f;
 
 bool mt_ahead_choose(mt_ahead *a, bool *measure) {
   const uint32_t n = a->calls;
@@ -17,7 +18,8 @@ bool mt_ahead_choose(mt_ahead *a, bool *measure) {
   a->calls = n == UINT32_MAX ? TRIES : n + 1;
   *measure = n < TRIES || n % MEASURE_EVERY == 0;
   if (n < TRIES) return n % 2;
-  return n % TRY_EVERY == 0 ? !better : better;
+  const bool far = a->cost[!better] > FAR * a->cost[better];
+  return n % (far ? TRY_SELDOM : TRY_EVERY) == 0 ? !better : better;
 }
 
 void mt_ahead_learn(mt_ahead *a, bool ahead, double cost) {

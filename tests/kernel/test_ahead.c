@@ -19,19 +19,22 @@ static size_t go(mt_ahead *a, size_t n, double plain, double ahead, size_t outli
   return asked;
 }
 
-/* A way that is a tenth better is gone but for a try now and then, which does not end. */
+/* A way that is a tenth better is gone but for a try now and then, which does not end; one that is
+ * a quarter better nearly always. */
 static void test_better(void) {
   enum { N = 6400 };
-  mt_ahead a = {0}, b = {0};
+  mt_ahead a = {0}, b = {0}, c = {0};
   size_t asked = go(&a, N, 0.04, 0.036, 0);
   CU_ASSERT_TRUE(asked >= N * 95 / 100 && asked <= N * 99 / 100);
   asked = go(&b, N, 0.036, 0.04, 0);
   CU_ASSERT_TRUE(asked <= N * 5 / 100 && asked >= N / 100);
+  asked = go(&c, N, 0.036, 0.045, 0);
+  CU_ASSERT_TRUE(asked <= N / 100 && asked >= N / 500);
 }
 
 /* What was better becomes worse, in either direction. */
 static void test_change(void) {
-  enum { N = 6400, SOON = 500 };
+  enum { N = 6400, SOON = 2000 };
   mt_ahead a = {0};
   go(&a, N, 0.03, 0.04, 0);
   go(&a, SOON, 0.06, 0.04, 0);
