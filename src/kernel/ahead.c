@@ -6,10 +6,11 @@ enum {
   TRIES = 8,              /* in turns, to begin with */
   MEASURE_EVERY = 7,      /* calls; reading the clock takes 20 to 50 ns */
   TRY_EVERY = 35,         /* calls: the way that is not gone otherwise, */
-  TRY_SELDOM = 280,       /* or so many, where it costs FAR times as much */
+  TRY_SELDOM = 315,       /* or so many, where it costs FAR times as much */
   LEAST_BYTES = 16 << 10, /* of a product that says something */
   WIDTHS = 8              /* kinds of panels, by the logarithm of their bytes */
-}; /* odd, since products come in eights: else it were always the same place of a matrix */
+}; /* all three are odd, since products come in eights: else it were always the same place of a
+      matrix; and multiples of MEASURE_EVERY, so that what is tried is measured */
 static const float SMOOTH = 0.25f, OUTLIER = 2, FAR = 1.125f;
 
 bool mt_ahead_choose(mt_ahead *a, bool *measure) {

@@ -268,7 +268,7 @@ static void ffn_thread(void *arg, int thread, int n_threads) {
   norm_thread(&j->norm, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
   gemm_thread(&j->in, thread, n_threads);
-  fetch_ahead(s, (const mt_matrix *[]){down}, 1, thread, n_threads);
+  fetch_ahead(s, &down, 1, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
   input_thread(s, &s->b->ffn_act, down, true, thread, n_threads);
   mt_team_barrier(s->m->team, thread);
